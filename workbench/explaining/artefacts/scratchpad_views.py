@@ -54,8 +54,8 @@ class Scratchpad(Shown):
 
     @knows_its_options
     def of(self, kernel: str | int) -> Scratchpad:
-        """The scratchpad of one launch: `kernel` is the name of a kernel, or the number of the launch (`launch` in the
-        table)."""
+        """The scratchpad of one launch: `kernel` is the number of the launch (`launch` in the table), or the name of a
+        kernel, for its first launch."""
         return replace(self, record=self.record.of(kernel))
 
     @knows_its_options

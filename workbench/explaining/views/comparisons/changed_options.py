@@ -26,7 +26,9 @@ def _machines(runs: Sequence[Run]) -> Iterator[Row]:
     for name in dict.fromkeys(name for each in figures for name in each):
         yield name, "the machine", tuple(_cell(each.get(name)) for each in figures)
     memories = [run.trace.machine.own_memory for run in runs if run.trace.machine.own_memory]
-    for name in memory_figure_names() if len(memories) == len(runs) else ():  # of files; the shipped go by name
+    for name in (
+        memory_figure_names() if len(memories) == len(runs) else ()
+    ):  # of memories from files; the shipped ones differ by name
         yield name, "the memory", tuple(_cell(getattr(each, name)) for each in memories)
 
 
@@ -36,7 +38,7 @@ def _options(runs: Sequence[Run]) -> Iterator[Row]:
 
 
 def _kernels(group: Group, runs: Sequence[Run]) -> Iterator[Row]:
-    """The kernels of the group, and their tilings in the journeys in which it is one kernel."""
+    """The kernels of the group, and their tilings in the journeys in which the group is one kernel."""
     yield "kernels", group.title, tuple(", ".join(part.kernels) or None for part in group.parts)
     found = [_mapping(run, part.launches) for run, part in zip(runs, group.parts, strict=True)]
     settings = [_of_mapping(each) if each else {} for each in found]
@@ -46,7 +48,7 @@ def _kernels(group: Group, runs: Sequence[Run]) -> Iterator[Row]:
 
 
 def _of_mapping(mapping: Mapping) -> dict[str, Cell]:
-    """A mapping by the names that its knobs have."""
+    """The settings of a mapping, by the names of its knobs."""
     tiles: dict[str, Cell] = {f"tile.{dim}": size for dim, size in mapping.tile.items()}
     cores: dict[str, Cell] = {f"cores.{dim}": count for dim, count in mapping.cores.items()}
     return {**tiles, "order": " ".join(mapping.order), "buffers": mapping.buffers, **cores}

@@ -44,7 +44,7 @@ class Line:
     bytes: tuple[int, ...]
     kernels: tuple[str, ...]
     launches: tuple[tuple[int, ...], ...] = ()
-    """Launches by their numbers in each journey; none where the line is not about a few of them."""
+    """Of each journey, the numbers of its launches; empty for a module and for `LAUNCHING`."""
 
     @property
     def most(self) -> tuple[int, int]:
@@ -56,7 +56,7 @@ class Line:
 
 
 def _more(each: Sequence[int]) -> tuple[int, ...]:
-    """The others' differences to the first."""
+    """The differences of the other values to the first."""
     return tuple(amount - each[0] for amount in each[1:])
 
 
@@ -66,7 +66,7 @@ class Compared:
 
     runs: tuple[Run, ...]
     findings_of: Callable[[int], Iterable[Found]]
-    """A journey's findings, by its number: computed at their first use."""
+    """Returns the findings of a journey by its number; they are computed at the first use."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -102,14 +102,14 @@ class Compared:
         return Line(group.title, group.module, self.change(group), cycles, moved, kernels, launches)
 
     def spans(self, line: Line) -> tuple[I64, ...]:
-        """The rows of each journey's trace that are of a line."""
+        """The rows of each journey's trace that belong to a line."""
         launches = line.launches or ((),) * len(self.runs)
         return tuple(
             np.flatnonzero(np.isin(run.trace.launch, mine)) for run, mine in zip(self.runs, launches, strict=True)
         )
 
     def line_of(self, run: int, span: int) -> int:
-        """The line that a row of a journey's trace is of."""
+        """The line that a row of a journey's trace belongs to."""
         launch = int(self.runs[run].trace.launch[span])
         return next(place for place, line in enumerate(self.lines) if line.launches and launch in line.launches[run])
 
@@ -125,8 +125,8 @@ class Compared:
 
     @cached_property
     def modules(self) -> tuple[Line, ...]:
-        """Every `nn.Module` with all that is inside of it; the one without a name is the whole program but for the
-        launches. The largest differences come first."""
+        """A line for every `nn.Module`, with all that is inside of it; the module without a name is the whole program
+        without the launch overhead. The largest differences come first."""
         inside: dict[str, list[Group]] = {}
         for group in self.matching.groups:
             path = group.module.split(".") if group.module else []
@@ -158,7 +158,8 @@ class Compared:
         return Table(("module", "change", *self._columns(), *(f"launches {name}" for name in self.names)), tuple(rows))
 
     def _columns(self) -> list[str]:
-        """A figure of a line: each journey's, then its difference to the first one's."""
+        """The names of the columns of `Line.figures`: cycles of each journey and differences to the first, then bytes
+        likewise."""
         each = [[f"{what} {name}" for name in self.names] for what in ("cycles", "bytes")]
         more = [[f"delta {column}" for column in columns[1:]] for columns in each]
         return [*each[0], *more[0], *each[1], *more[1]]
@@ -190,8 +191,8 @@ class Compared:
         return meant[0] + (f", and {len(meant) - 1} more" if len(meant) > 1 else "")
 
     def figures(self) -> Table:
-        """One row a figure, one column a journey: what was replaced of a machine, then figures of the run, cycles by
-        kernel and idle unit cycles by cause."""
+        """One row a figure, one column a journey: the machine and its replaced figures, then figures of the run, cycles
+        by kernel and idle unit cycles by cause."""
         stats = [timeline.stats(trace) for trace in self.traces]
         figures: list[tuple[Cell, ...]] = [("figure", name, *(each[name] for each in stats)) for name in _FIGURES]
         kernels = [timeline.kernel_cycles(trace) for trace in self.traces]
@@ -219,11 +220,11 @@ class Compared:
         return Table(("stage", "figure", *self.names), tuple((*key, *each) for key, each in counts.items()))
 
     def changes(self) -> Table:
-        """One row a setting that differs between them."""
+        """One row a setting that differs between the journeys."""
         return changes_table(self.matching)
 
     def ratios(self) -> Table:
-        """Cycles and time of each, and as a multiple of the first one's."""
+        """Cycles and time of each journey, and both as multiples of the first one's."""
         first = self.traces[0]
         rows = tuple(
             (
@@ -239,7 +240,7 @@ class Compared:
         return Table(("journey", "machine", "cycles", "time_us", "cycles_ratio", "time_ratio"), rows)
 
     def sentences(self, *, totals: bool = True) -> list[str]:
-        """The tables in words; without `totals` each journey's cycles are left to their table."""
+        """The tables in words; without `totals`, the cycles of each journey are left out."""
         shared = self._shared()
         lines = [*shared, *self._clocks()]
         if self.identical and not shared:
@@ -257,7 +258,8 @@ class Compared:
         return lines
 
     def _on_host(self) -> list[str]:
-        """The host's part of each journey, where it differs: its figures are the machine's, and no measurement."""
+        """Says how many cycles each journey spends on the host, if they differ: these follow from the machine's host
+        figures, not from a measurement."""
         cycles = [sum(timeline.host_cycles(trace)) for trace in self.traces]
         if len(set(cycles)) == 1:
             return []
@@ -269,7 +271,7 @@ class Compared:
         ]
 
     def _shared(self) -> list[str]:
-        """The calls that the journeys have in common, where these are not all."""
+        """Says how many calls the journeys share, if not all."""
         shared, counts = self.matching.shared, [len(run.nodes) for run in self.runs]
         if all(count == shared for count in counts):
             return []
@@ -286,12 +288,12 @@ class Compared:
 
 
 def _ratio(value: float, first: float) -> float:
-    """A multiple of the first one's; of zero, zero is one time as much, and any other value is infinite."""
+    """`value` as a multiple of `first`: 1 if both are zero, infinite if only `first` is."""
     return value / first if first else 1.0 if not value else math.inf
 
 
 def idle_by_cause(trace: Trace) -> dict[str, int]:
-    """Idle cycles of all units together, by cause, those of units that do nothing left out."""
+    """Idle cycles of all units together, by cause, without the units that do no work."""
     found: dict[str, int] = {}
     for row in stalls_of(trace):
         for name, cycles in row.items():

@@ -19,7 +19,7 @@ MOST = 8
 """Lines that are shown before the rest is only counted."""
 MOST_FINDINGS = 3
 MANY = 4
-"""Journeys from which on pictures are so high that there is no room for findings beside them."""
+"""With more journeys than this the pictures are so high that no finding is shown open below them."""
 
 
 def text(compared: Compared, *, width: int) -> str:
@@ -50,7 +50,7 @@ def _told(compared: Compared, lines: Sequence[Line]) -> Table:
 
 
 def _right(amounts: Sequence[int]) -> list[Cell]:
-    """Amounts with their signs, below each other by their last digits."""
+    """Amounts with their signs, aligned to the right."""
     texts = [signed(amount) for amount in amounts]
     return [f"{each:>{max(map(len, texts))}}" for each in texts]
 
@@ -82,7 +82,7 @@ def signed(amount: int) -> str:
 
 
 def body(compared: Compared) -> Markup:
-    """The same as HTML: the largest differences opened, all else closed."""
+    """The comparison as HTML: the largest differences opened, all else closed."""
     sentences = joined(html("<p>{}</p>", each) for each in compared.sentences(totals=len(compared.names) == 2))
     differing = [line for line in compared.lines if line.change != "identical"]
     same = [line for line in compared.lines if line.change == "identical"]

@@ -14,11 +14,11 @@ class Found:
 
     rule: str
     nodes: tuple[str, ...]
-    """The captured nodes it is about; none where it is about the whole."""
+    """The captured nodes that the finding is about; empty for the whole program."""
     cycles: int
     reason: str
     count: int = 1
-    """The number of the rule's findings about kernels that meet, shown as one."""
+    """The number of findings of the rule that are shown as this one, since they are about kernels that meet."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Kept:
     """The same finding in every journey that has it: the same rule, about kernels that meet."""
 
     groups: frozenset[int]
-    """Nodes by their places in the order of the program; none where it is about the whole."""
+    """The places in `Matching.groups` of the groups that the finding is about; empty for the whole program."""
     each: tuple[Found | None, ...]
 
     @property
@@ -42,13 +42,13 @@ class Kept:
 
     @property
     def reason(self) -> str:
-        """As the last journey that has it says."""
+        """The reason, in the words of the last journey that has the finding."""
         last = self._last
         return last.reason + (f" (and {last.count - 1} more of the kind)" if last.count > 1 else "")
 
     @property
     def most(self) -> int:
-        """Cycles at stake where they are most."""
+        """The most cycles at stake in any of the journeys that have the finding."""
         return max(found.cycles for found in self.each if found is not None)
 
     @property
@@ -59,7 +59,7 @@ class Kept:
 def kept(found: Sequence[Iterable[Found]], matching: Matching) -> tuple[Kept, ...]:
     """The findings of every journey: those that came and went first, then by cycles at stake.
 
-    Those of one rule that are about the same kernels are one, like kernels that compute the same nodes.
+    Findings of one rule about kernels that compute common nodes are put together as one.
     """
     about: dict[str, list[tuple[int, frozenset[int], Found]]] = {}
     for at, mine in enumerate(found):
@@ -81,6 +81,6 @@ def kept(found: Sequence[Iterable[Found]], matching: Matching) -> tuple[Kept, ..
 
 
 def _as_one(found: Sequence[Found]) -> Found | None:
-    """The cycles of all, and the reason of the largest."""
+    """The finding with most cycles at stake, with the cycles of all; None if there are none."""
     largest = max(found, key=lambda each: each.cycles, default=None)
     return largest and replace(largest, cycles=sum(each.cycles for each in found), count=len(found))

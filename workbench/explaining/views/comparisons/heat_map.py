@@ -46,13 +46,13 @@ class HeatMap:
     spots: tuple[tuple[Spot | None, ...], ...]
     """Settings by row; None where not known yet."""
     today: tuple[int, int] | None
-    """Row and column of the setting it is compared with, if it is on the map."""
+    """Row and column of the reference setting, with which the best is compared, if it is on the map."""
     best: tuple[int, int] | None
     called: str = "today's"
-    """Name of that setting."""
+    """Name of the reference setting."""
 
     def with_spot(self, at: tuple[int, int], spot: Spot) -> HeatMap:
-        """The same with one setting that is known already."""
+        """The map with one more setting that is known."""
         rows = [list(row) for row in self.spots]
         rows[at[0]][at[1]] = spot
         faster = self.best is None or self.cost(spot) < self.cost(rows[self.best[0]][self.best[1]] or spot)
@@ -80,7 +80,8 @@ class HeatMap:
         return [self.cost(spot) for row in self.spots for spot in row if spot and spot.cycles is not None]
 
     def colour(self, spot: Spot) -> float:
-        """Opacity of a setting's colour: most for the fastest, and twice the cycles are as far everywhere."""
+        """Opacity of a setting's colour: highest for the fastest; it falls by the same step each time the cycles
+        double."""
         least, most = math.log(min(self._costs)), math.log(max(self._costs))
         return strength((most - math.log(self.cost(spot))) / (most - least) if most > least else 1.0)
 
@@ -115,7 +116,7 @@ def short(cycles: int) -> str:
 
 
 def summary(view: HeatMap) -> str:
-    """The best setting, compared with today's."""
+    """The best setting, compared with the reference setting."""
     known = sum(spot is not None for row in view.spots for spot in row)
     every = len(view.rows) * len(view.columns)
     partly = "" if known == every else f" of the {known} of {every} settings that are known"
@@ -139,7 +140,7 @@ def summary(view: HeatMap) -> str:
 
 
 def heat_map_picture(view: HeatMap, width: float = 0) -> Picture:
-    """The picture, the best setting in words, and what the marks mean; cells are as wide as they must be, or more."""
+    """The picture, the best setting in words, and what the marks mean; cells are at least as wide as their texts."""
     rows, columns = len(view.rows), len(view.columns)
     title = f"cycles by {' and '.join(view.knobs)}" + (f" of {view.kernel}" if view.kernel else "")
     cell = max(_WIDE, 14 + LETTER * max(map(len, view.columns)), width / columns)
@@ -169,7 +170,8 @@ def _cell(view: HeatMap, row: int, column: int) -> Told:
 
 
 def _frames(view: HeatMap, cell: float) -> Iterator[Mark]:
-    """Today's is dashed and a little smaller, so that both are seen where they are one."""
+    """The frames of the reference and the best setting: the former is dashed and a little smaller, so that both are
+    seen around one cell."""
     for at, inset, stroke in ((view.today, 4.5, 1.4), (view.best, 1.5, 2.5)):
         if at is not None:
             (row, column), x, y = at, inset / cell, inset / _HIGH

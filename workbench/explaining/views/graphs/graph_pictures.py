@@ -17,9 +17,10 @@ from workbench.ground.basics.picture import Axis, Box, Line, Picture, Told, Word
 from workbench.ir import AtenGraph, Fusion, Kernel, KernelGraph, LoweredNode, Node
 
 MOST = 60
-"""Boxes that are still readable side by side."""
+"""The most boxes that are still readable side by side."""
 _HEAD_LETTER, _LETTER, _LINE, _PAD, _MARGIN = 7.9, 6.5, 15.0, 9.0, 6.0
-"""Widths of a letter of the first line, which is bold, and of the others, in the widest of the usual fonts."""
+"""Widths of a letter in the first line, which is bold, and in the others, for the widest of the usual fonts; then the
+height of a line, and margins."""
 _GIVEN, _MADE = "h5", "h4"
 _ROUTES = {"automatic": "h0", "builder": "h2", "template": "h1", "host": "k-HOST", "view": "soft"}
 
@@ -37,7 +38,7 @@ class Shape:
     colour: str
     title: str = ""
     inside: Layout | None = None
-    """Boxes drawn in it, below its text."""
+    """Boxes drawn inside, below the text."""
 
     @property
     def size(self) -> Point:
@@ -63,7 +64,7 @@ class Graph:
 
 
 def captured_picture(graph: AtenGraph) -> Picture:
-    """One box an ATen call, or one a module where there are too many."""
+    """The picture with one box for each ATen call, or one for each module if there are too many calls."""
     groups = _groups(graph)
     picture, owner = Graph(), dict[str, str]()
     for name, members in groups.items():
@@ -98,7 +99,8 @@ def lowered_picture(lowered: KernelGraph) -> Picture:
     maker = {value: item.node for item in items.values() for value in item.node.results}
 
     def behind(value: str) -> list[str]:
-        """The boxes a value comes from: arrows run through views and assembled results, which have none."""
+        """The boxes that a value comes from; views and assembled results have no box, so those of their operands
+        count."""
         if owner.get(value) in picture.shapes:
             return [owner[value]]
         operands = maker[value].operands if value in maker else ()
@@ -138,7 +140,7 @@ def _refusals(picture: Graph, fusions: tuple[Fusion, ...], box: Mapping[str, str
 
 
 def _groups(graph: AtenGraph) -> dict[str, list[Node]]:
-    """Nodes by box: each its own while there is room, else by module, as deep as fits."""
+    """Box -> its nodes: one box for each node if there is room, else one for each module, as deep as fits."""
     if len(graph.nodes) <= MOST:
         return {node.name: [node] for node in graph.nodes}
     deepest = max((node.origin.module.count(".") + 1 for node in graph.nodes if node.origin.module), default=0)
@@ -175,7 +177,7 @@ def _module(name: str, members: list[Node]) -> Shape:
 
 
 def _add_inputs(picture: Graph, graph: AtenGraph, owner: dict[str, str]) -> None:
-    """User inputs each; parameters and the like too, while there are few."""
+    """Adds a box for each user input; for parameters and the like too, if there are few boxes."""
     used = {value for node in graph.nodes for value in node.operands} | set(graph.outputs)
     for item in graph.inputs:
         own = item.kind == "user"
@@ -221,7 +223,7 @@ def _box(shape: Shape, box: Place, x: float, y: float, name: str, *, filled: boo
     raised = bool(shape.inside) or filled
     fill, opacity = (shape.colour, 0.13) if filled else ("raised" if raised else "ground", 1.0)
     sides = left, left + box.width, top, top + box.height
-    paler = "ink" if raised else "soft"  # which is too pale for anything but the plain ground
+    paler = "ink" if raised else "soft"  # "soft" is too pale for anything but the plain ground
     words = [
         Words(at, top + _LINE, shape.lines[0], anchor, size=12, bold=True),
         *(Words(at, top + _LINE * place, line, anchor, colour=paler) for place, line in enumerate(shape.lines[1:], 2)),

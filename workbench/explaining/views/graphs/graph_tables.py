@@ -113,7 +113,7 @@ def kernels_table(lowered: KernelGraph) -> Table:
 def graph_text(graph: AtenGraph) -> str:
     """The graph as a listing: inputs, one call a line with its type and its line of Python, results.
 
-    A training step has the name of each part above its calls, and what is kept between them.
+    A training step has the name of each part above its calls, and the tensors that are kept for the backward pass.
     """
     head = [f"{item.path}: {graph.types[item.value]}" for item in graph.inputs]
     lines = [f"{graph.name}({', '.join(head)})    captured by {graph.capture}"]
@@ -133,7 +133,7 @@ def graph_text(graph: AtenGraph) -> str:
 
 
 def lowered_text(lowered: KernelGraph) -> str:
-    """The kernels with their nodes, then what was not fused and why."""
+    """The kernels with their nodes, then the refused fusions and their reasons."""
     lines: list[str] = []
     for kernel in lowered.kernels:
         inputs, outputs = (
@@ -175,7 +175,7 @@ def types_text(node: Node, types: dict[str, TensorType]) -> str:
 
 
 def _shape_and_dtype(node: Node, types: dict[str, TensorType]) -> tuple[Cell, Cell]:
-    """Shape and dtype of the one result, or tuples of them when there are several."""
+    """Shape and dtype of a node's result; tuples of both if there are several results."""
     kinds = [types[value] for value in node.results if value in types]
     if len(kinds) == 1:
         return kinds[0].shape, kinds[0].dtype
@@ -209,7 +209,7 @@ def changes_table(lowered: KernelGraph) -> Table:
 
 
 def patterns_table(lowered: KernelGraph) -> Table:
-    """One row a match, and one for each pattern without a match, with the nearest that it came to one."""
+    """One row a match, and one for each pattern without a match, with its nearest match."""
     rows = tuple(row for each in lowered.rewrites if each.kind == PATTERN for row in _pattern_rows(each))
     columns = ("pattern", "matched", "node", "nodes", "partners", "wanted", "found", "where", "reason")
     return Table(columns, rows, "no pattern was registered when it was traced")

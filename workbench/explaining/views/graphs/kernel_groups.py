@@ -1,4 +1,5 @@
-"""Kernels of several journeys put together by the captured nodes they compute, so that different fusions meet."""
+"""Groups the kernels of several journeys by the captured nodes that they compute, so that kernels of different fusions
+meet."""
 
 from __future__ import annotations
 
@@ -73,9 +74,9 @@ class Part:
 
     launches: tuple[int, ...] = ()
     kernels: tuple[str, ...] = ()
-    """Names of the graph's kernels, a launch each."""
+    """Names of the graph's kernels, one for each launch."""
     cycles: int = 0
-    """From begin to end of its kernels."""
+    """Cycles from begin to end of its kernels."""
     bytes: int = 0
     """Bytes moved from and to DRAM."""
     code: tuple[Hashable, ...] = ()
@@ -83,15 +84,15 @@ class Part:
 
 @dataclass(frozen=True)
 class Group:
-    """Captured nodes that the same kernels compute in every journey, as few as go together."""
+    """The smallest set of captured nodes that, in every journey, some kernels compute alone."""
 
     title: str
     module: str
-    """The innermost `nn.Module` that all the nodes are of; empty for the whole."""
+    """The innermost `nn.Module` that contains all the nodes; empty for the whole program."""
     nodes: frozenset[int]
     """Nodes by their numbers among all nodes of all journeys."""
     parts: tuple[Part, ...]
-    """One a journey."""
+    """One part for each journey."""
 
     @property
     def identical(self) -> bool:
@@ -107,7 +108,8 @@ class Matching:
 
     @cached_property
     def rows(self) -> list[tuple[int | None, ...]]:
-        """For each node of all journeys together its place in the graph of each.
+        """One entry a node of all journeys: its place in the graph of each journey, None where a journey lacks the
+        node.
 
         Nodes match with the same op, module and types; the rest may match in another module, or with other types: names
         shift when a function is edited. Nodes still left match if they are of the same module. The order is the same in
@@ -120,7 +122,7 @@ class Matching:
 
     @cached_property
     def numbers(self) -> tuple[Mapping[str, int], ...]:
-        """For each journey: captured node -> its number among all."""
+        """For each journey: captured node -> its place in `rows`."""
         return tuple(
             {run.nodes[place].name: number for number, row in enumerate(self.rows) if (place := row[at]) is not None}
             for at, run in enumerate(self.runs)
@@ -138,7 +140,7 @@ class Matching:
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
-        """Every launch is in one, in the order of the nodes."""
+        """The groups in the order of their nodes; every launch is in one group."""
         union = Union(len(self.rows) + 1)
         linked = [
             [self.linking(at, run.computed_by(each)) for each in run.launches] for at, run in enumerate(self.runs)
@@ -152,13 +154,14 @@ class Matching:
         return tuple(self._group(members[root]) for root in sorted(members))
 
     def linking(self, at: int, names: Sequence[str]) -> list[int]:
-        """The numbers of those of a journey's nodes by which kernels meet. A node without operands is computed wherever
-        it is read, and counts only where there is no other; a kernel without any node gets a number of its own."""
+        """The numbers of a journey's nodes by which kernels are grouped. A node without operands, which is computed
+        again wherever it is read, counts only if there are no others; without any node the number is the one after all
+        nodes."""
         reading = [name for name in names if self.runs[at].by_name[name].operands]
         return [self.numbers[at][name] for name in dict.fromkeys(reading or names)] or [len(self.rows)]
 
     def groups_of(self, at: int, names: Sequence[str]) -> frozenset[int]:
-        """The places of the groups that some of a journey's nodes are of."""
+        """The places of the groups that these nodes of a journey belong to."""
         numbers = set(self.linking(at, names)) if names else set[int]()
         return frozenset(place for place, group in enumerate(self.groups) if group.nodes & numbers)
 
@@ -169,7 +172,9 @@ class Matching:
             for run, part in zip(self.runs, parts, strict=True)
         ]
         numbers = frozenset(self.numbers[at][name] for at, names in enumerate(of_run) for name in names)
-        at = max(range(len(parts)), key=lambda at: (len(of_run[at]), len(parts[at].kernels), -at))  # most to tell of
+        at = max(
+            range(len(parts)), key=lambda at: (len(of_run[at]), len(parts[at].kernels), -at)
+        )  # the journey with most nodes gives the title
         names = sorted(of_run[at], key=self.numbers[at].__getitem__)
         module = common_module([self.runs[at].by_name[name].origin.module for name in names])
         return Group(self._titles[at].together(names) or parts[at].kernels[0], module, numbers, parts)
@@ -191,7 +196,7 @@ def _part(run: Run, launches: Sequence[int]) -> Part:
 
 
 def _keys(run: Run) -> list[Keys]:
-    """The keys of a node, the surest first."""
+    """Lists of a key for each node, by which nodes of two journeys match; the surest list first."""
     types = run.lowered.captured.types
     kinds = [tuple((types[value].shape, types[value].dtype) for value in node.results) for node in run.nodes]
     whole = [(node.op, node.origin.module, kinds) for node, kinds in zip(run.nodes, kinds, strict=True)]
@@ -200,7 +205,7 @@ def _keys(run: Run) -> list[Keys]:
 
 
 class Union:
-    """Numbers that belong together; each set goes by its smallest."""
+    """Sets of numbers that belong together; the smallest number stands for its set."""
 
     def __init__(self, count: int) -> None:
         self._above = list(range(count))

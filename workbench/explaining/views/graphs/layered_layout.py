@@ -78,7 +78,8 @@ def layered(sizes: Mapping[str, Point], edges: Sequence[Edge], *, gap: float = 1
 
 
 def _depths(names: list[str], edges: Sequence[Edge]) -> dict[str, int]:
-    """Longest way from the top; then boxes on none of the longest ways sink to just over their first reader.
+    """Box -> its layer, by the longest way from the top. Boxes on none of the longest ways sink to just above their
+    first reader.
 
     A weight, or a kernel that prepares one, then stands where it is used, and not all of them in one row at the top.
     """
@@ -87,7 +88,7 @@ def _depths(names: list[str], edges: Sequence[Edge]) -> dict[str, int]:
     order = list(TopologicalSorter(above).static_order())
     for name in order:
         depth[name] = max((depth[source] + 1 for source in above[name]), default=0)
-    longest = dict[str, int]()  # from each down to what it leads to
+    longest = dict[str, int]()  # the longest way from each box down
     for name in reversed(order):
         longest[name] = max((longest[target] + 1 for target in below[name]), default=0)
     most = max(longest.values(), default=0)

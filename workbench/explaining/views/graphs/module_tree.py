@@ -21,7 +21,7 @@ from workbench.ground.basics.table import Cell, Table
 from workbench.ir import STEP, AtenGraph, KernelGraph, Node
 
 MOST_ROWS = 24
-"""Rows that fit a screen with what stands above them; where a module has more calls of its own, a line of Python is a
+"""The most rows that fit a screen; if a module has more calls of its own, the calls of a line of Python become one
 row."""
 _OPTIMIZER = "optimizer step"
 
@@ -32,15 +32,16 @@ class Leaf:
 
     module: str
     name: str
-    """Its name in calls."""
+    """The name to use in calls of the library."""
     title: str
     what: str
-    """A note on it."""
+    """A note beside the title."""
     calls: tuple[tuple[str, str], ...]
-    """The captured nodes that it is, or has a part in, each with the short name of its op."""
+    """The captured node of a call, or the captured nodes that a kernel works for, each with the short name of its
+    op."""
     place: str
     kernels: tuple[str, ...]
-    """Kernels of the graph that have a part in it."""
+    """Kernels of the graph that work for the leaf."""
     cost: Cost
 
 
@@ -52,7 +53,7 @@ class Module:
     """The module's path."""
     title: str
     parts: tuple[Module | Leaf, ...]
-    """In the order in which they first ran."""
+    """The parts in the order in which they first ran."""
 
     @cached_property
     def cost(self) -> Cost:
@@ -84,7 +85,8 @@ def captured_tree(graph: AtenGraph, lowered: KernelGraph | None = None, spent: S
 
 
 def _modules_of(graph: AtenGraph) -> dict[str, str]:
-    """Node -> its module. What an optimizer does is in none, and stands together, parameter by parameter."""
+    """Node -> its module. The nodes of an optimizer have none: they stand together under `optimizer step`, parameter by
+    parameter."""
     stepped = stepped_for(graph)
     return {
         node.name: node.origin.module
@@ -94,7 +96,7 @@ def _modules_of(graph: AtenGraph) -> dict[str, str]:
 
 
 def lowered_tree(lowered: KernelGraph, spent: Spent | None = None) -> Module:
-    """The kernels by module: one that works for several stands at the module that holds them all."""
+    """The kernels by module: a kernel that works for several modules stands at the module that contains them all."""
     captured = {node.name: node for node in lowered.captured.nodes}
     behind = {item.node.name: lowered.together(item.parent) for item in lowered.nodes}
     titles, modules = kernel_titles(lowered), _modules_of(lowered.captured)
@@ -111,7 +113,8 @@ def lowered_tree(lowered: KernelGraph, spent: Spent | None = None) -> Module:
 
 
 def modules_table(tree: Module, spent: Spent | None = None) -> Table:
-    """One row a module or leaf, in the order of the tree: calls, kernels, and the run's cycles on it."""
+    """One row a module or leaf, in the order of the tree: the numbers of calls and kernels, and the run's cycles and
+    bytes."""
     rows: list[tuple[Cell, ...]] = []
     whole = max(spent.whole, 1) if spent else 1
 
@@ -130,8 +133,8 @@ def modules_table(tree: Module, spent: Spent | None = None) -> Table:
 
 
 def opened(tree: Module, rows: int = MOST_ROWS) -> set[Module]:
-    """The modules that are shown open: the one with most cycles first, then with most calls, while all that
-    is then seen has room in so many rows."""
+    """The modules that are shown open: first those with most cycles, among equals those with most calls, as long as
+    `rows` rows have room for all that is then seen."""
     found, left, closed = {tree}, rows - len(tree.parts), _modules(tree)
     while closed:
         most = max(closed, key=lambda module: (module.cost.cycles, len(module.calls)))
@@ -155,8 +158,8 @@ def costliest(tree: Module, share: float = 0.25) -> list[Module | Leaf]:
 
 
 def counted(module: Module, most: int = 4) -> str:
-    """The most frequent ops of a module: `3 conv2d, 3 batch_norm, add`, without those that no kernel works for if
-    others remain."""
+    """The most frequent ops of a module: `3 conv2d, 3 batch_norm, add`, without ops that no kernel works for, if others
+    remain."""
     leaves = list(_leaves(module))
     worked = [leaf for leaf in leaves if leaf.kernels] or leaves
     ops = Counter(op for _, op in dict.fromkeys(call for leaf in worked for call in leaf.calls)).most_common(most)
@@ -164,8 +167,8 @@ def counted(module: Module, most: int = 4) -> str:
 
 
 def folded(tree: Module) -> Module:
-    """The tree with numbered modules that follow each other and are alike as one: `layers.0-11` has what the twelve
-    have together, leaf by leaf."""
+    """The tree with adjacent numbered modules that are alike as one: `layers.0-11` has the sum of the twelve, leaf by
+    leaf."""
     named = dict(_ranges(tree))
     found: dict[tuple[str, str], Leaf] = {}
     for leaf in _leaves(tree):
@@ -179,7 +182,7 @@ def folded(tree: Module) -> Module:
 
 
 def _ranges(tree: Module) -> Iterator[tuple[str, str]]:
-    """Path of a numbered module -> the numbers of those that are alike."""
+    """Path of a numbered module -> the range of the numbers of modules that are alike."""
     for _, run in groupby(_modules(tree), key=_shape):
         alike = [module for module in run if module.path == module.title and _number(module).isdigit()]
         for module in alike if len(alike) > 1 else ():
@@ -216,7 +219,7 @@ def _tree(name: str, leaves: Iterable[Leaf]) -> Module:
 
 
 def _module(path: str, label: str, leaves: Sequence[tuple[Leaf, list[str]]]) -> Module:
-    """The module at `path` of leaves with the rest of their own paths."""
+    """Makes the module at `path` from its leaves, each with the rest of its path below that module."""
     inside: dict[str, list[tuple[Leaf, list[str]]]] = {}
     order: list[Leaf | str] = []
     for leaf, rest in leaves:
@@ -232,7 +235,7 @@ def _module(path: str, label: str, leaves: Sequence[tuple[Leaf, list[str]]]) -> 
 
 
 def _part(part: Leaf | str, inside: dict[str, list[tuple[Leaf, list[str]]]], path: str) -> Module | Leaf:
-    """A leaf as it is; a module that holds a single leaf, or a single module, as that one."""
+    """A leaf as it is; a module with a single part as that part."""
     if isinstance(part, Leaf):
         return part
     whole = f"{path}.{part}" if path else part
@@ -243,7 +246,7 @@ def _part(part: Leaf | str, inside: dict[str, list[tuple[Leaf, list[str]]]], pat
 def _by_line(
     order: list[Leaf | str], inside: dict[str, list[tuple[Leaf, list[str]]]], path: str
 ) -> tuple[Module | Leaf, ...]:
-    """Leaves that follow each other on one line of Python, as a part of their own."""
+    """The parts of a module, in which adjacent leaves of one line of Python are one part."""
     found: list[Module | Leaf] = []
     for line, parts in groupby(order, key=lambda part: part.place if isinstance(part, Leaf) else part):
         run = [_part(part, inside, path) for part in parts]
@@ -252,7 +255,7 @@ def _by_line(
 
 
 def tree_html(tree: Module, noun: str, spent: Spent | None = None, rows: int = MOST_ROWS) -> Markup:
-    """The tree with its counts of `noun`, calls or kernels, opened as far as so many rows have room."""
+    """The tree with its counts of `noun`, calls or kernels, opened as far as `rows` rows have room."""
     drawn = _Drawing(noun, max(spent.whole, 1) if spent else 0, frozenset(opened(tree, rows)))
     heads = (noun, "cycles", "of all", "DRAM") if spent else (noun,)
     head = joined(html("<span>{name}</span>", name=name) for name in (tree.title, *heads))
@@ -272,7 +275,7 @@ class _Drawing:
     opened: frozenset[Module]
 
     def part(self, part: Module | Leaf, inside: Module, depth: int) -> Markup:
-        """A row; a module is one that opens."""
+        """The row of a leaf, or of a module, which opens on a click."""
         count = len(part.kernels) if self.noun == "kernels" else len(part.calls)
         below = part.title.removeprefix(f"{inside.path}.") if inside.path else part.title
         title = part.title if below.isdigit() else below
@@ -285,7 +288,7 @@ class _Drawing:
         return html('<details{}><summary class="row">{}</summary><div>{}</div></details>', state, row, inner)
 
     def cells(self, title: str, what: str, about: str, count: str, cost: Cost, depth: int) -> Markup:
-        """Name and kind, the number of calls or kernels in it, and the run's cycles on it."""
+        """The cells of a row: title and note, the number of calls or kernels, and the run's cycles and bytes."""
         more = html(' <em class="soft mono">{what}</em>', what=what) if what else ""
         tip = html(' title="{about}"', about=about) if about else ""
         deep = html(' style="--d:{depth}"', depth=depth) if depth else ""

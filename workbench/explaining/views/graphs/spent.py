@@ -28,14 +28,14 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Nodes share what their kernels took, each launch by the busy cycles and the bytes of the spans that work for
-    them. So the cycles of all nodes, like those of all kernels, and the cycles before kernels begin, add up to the
-    makespan."""
+    """The costs of a run by node and by kernel. Nodes share the cycles and bytes of each launch in proportion to those
+    of the spans that work for them. So the cycles of all nodes, like those of all kernels, and the cycles before
+    kernels begin, add up to the makespan."""
 
     nodes: dict[str, Cost]
-    """By captured node; one that no launch works for is not in it."""
+    """Captured node -> its cost; nodes that no launch works for are left out."""
     kernels: dict[str, Cost]
-    """By kernel of the graph."""
+    """Kernel of the graph -> its cost."""
     launching: int
     """Cycles that pass before kernels begin."""
     whole: int

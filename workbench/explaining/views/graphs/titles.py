@@ -36,17 +36,19 @@ class Titles:
     graph: AtenGraph
 
     def node(self, name: str) -> str:
-        """Of one captured node: its module's path if all that the module does is this op, else the path and the op."""
+        """The title of one captured node: its module's path if this op is all that the module does, else the path and
+        the op."""
         return self._known.get(name, (name, name))[0]
 
     def together(self, names: Iterable[str]) -> str:
-        """Of several captured nodes: the first says where, the others what they do."""
+        """The title of several captured nodes: the first gives the place, the others only their ops."""
         each = enumerate(dict.fromkeys(names))
         return _joined([self._known.get(name, (name, name))[place > 0] for place, name in each])
 
     @cached_property
     def _known(self) -> dict[str, tuple[str, str]]:
-        """Captured node -> its title, and its op in a word. The second of a title has a `_1` behind it."""
+        """Captured node -> its title, and its op in a word. The second node with the same title gets a `_1` at the
+        end."""
         paths = {node.origin.module for node in self.graph.nodes}
         holders = {path[:at] for path in paths for at, letter in enumerate(path) if letter == "."}
         ops_in: dict[str, set[str]] = {}
@@ -75,8 +77,8 @@ class Titles:
 
 
 def stepped_for(graph: AtenGraph) -> dict[str, str]:
-    """Nodes of an optimizer's step -> the path of the parameter that each helps to change; none for those of several,
-    such as a clipped norm."""
+    """Nodes of an optimizer's step -> the path of the parameter that each helps to change; nodes that help several,
+    such as a clipped norm, are left out."""
     makers = {value: node for node in graph.nodes for value in node.results}
     paths = {item.value: item.path for item in graph.inputs if item.kind == "parameter"}
     found: dict[str, str] = {}
@@ -98,7 +100,7 @@ def _joined(parts: list[str]) -> str:
 
 
 def kernel_titles(lowered: KernelGraph) -> dict[str, str]:
-    """Kernel of the graph -> its title. Where several kernels compute one node, each says which ops of it are its."""
+    """Kernel of the graph -> its title. If several kernels compute one node, each title names the kernel's ops."""
     titles, items = Titles(lowered.captured), {item.node.name: item for item in lowered.nodes}
     of = {
         kernel.name: dict.fromkeys(
@@ -128,7 +130,7 @@ def scheduled_titles(lowered: KernelGraph, program: ScheduledProgram) -> dict[st
 
 
 def with_titles(table: Table, titles: Mapping[str, str]) -> Table:
-    """A table of kernels with what a person calls each, in a last column."""
+    """A table of kernels with the readable title of each in a last column."""
     at = table.columns.index("kernel")
     rows = tuple((*row, titles.get(str(row[at]), str(row[at]))) for row in table.rows)
     return Table((*table.columns, "title"), rows, table.why_empty)
@@ -143,7 +145,7 @@ def common_module(paths: Sequence[str]) -> str:
 def user_names(lowered: KernelGraph) -> Mapping[str, str]:
     """Value -> its name as the user would write it if it is given from outside, else its name in the graph.
 
-    A view goes by the tensor it looks into.
+    A view has the name of its base.
     """
     paths = {item.value: item.path for item in lowered.captured.inputs}
     base = lowered.bases

@@ -125,7 +125,8 @@ def host_text(step: HostStep) -> str:
 
 
 def scheduled_kernel_text(kernel: ScheduledKernel, selected: Selected | None = None) -> str:
-    """The mapping, what the cores do if there are several, what follows from both, then the scheduled module."""
+    """The mapping, the division among cores if there are several, the counts of instructions and bytes, then the
+    scheduled module."""
     program = kernel.program
     lines = [
         f"// kernel {kernel.kernel}: {mapping_text(kernel.mapping)}",
@@ -162,9 +163,9 @@ def dram_bytes(program: TileProgram, access: Access) -> int:
 _LOCATION_NAME = re.compile(r"^(#loc\d*) = loc\((.*)\)$")
 _ORIGIN = re.compile(r'"aten:(\d+)"')
 _MOST_ORIGINS: Final = 5_000_000
-"""Origins of all aliases together, where each has those of the aliases that it names."""
+"""The most origins of all aliases together; an alias also has those of the aliases that it names."""
 _MOST_OPEN: Final = 200
-"""Regions in each other; MLIR's parser takes no more of ours."""
+"""The most regions inside each other; MLIR's parser accepts no more."""
 _ALIAS = re.compile(r"#loc\d*\b")
 
 
@@ -202,7 +203,7 @@ def line_origins(located: str, nodes: tuple[str, ...]) -> dict[int, tuple[str, .
 
 
 def rendered_line_origins(module: KernelModule) -> dict[int, tuple[str, ...]]:
-    """1-based line of a rendered kernel -> nodes. A template's whole body is there for the node it was written for."""
+    """1-based line of a rendered kernel -> nodes. All lines of a template's body come from the template's node."""
     if not module.handwritten or len(module.origins) != 1:
         return line_origins(module.located, module.origins)
     lines = enumerate((line.strip() for line in module.mlir.splitlines()), start=1)

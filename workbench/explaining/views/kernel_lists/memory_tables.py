@@ -42,7 +42,7 @@ def storages_table(lowered: KernelGraph, scheduled: ScheduledProgram) -> Table:
 
 
 def layouts_text(lowered: KernelGraph) -> str:
-    """The tensors that are laid out anew, and those that could not be."""
+    """The tensors with another order of axes than in PyTorch, and those that had to keep PyTorch's order."""
     paths = _paths(lowered)
     lines = [f"layout of tensors in DRAM: {laid_anew(lowered)}"]
     for order in lowered.layouts:
@@ -67,13 +67,13 @@ def _orders(lowered: KernelGraph) -> Iterator[AxisOrder]:
 
 
 def _paths(lowered: KernelGraph) -> dict[str, str]:
-    """Value given from outside -> its name as the user would write it."""
+    """Input of the graph -> its name as the user would write it."""
     return {item.value: item.path for item in lowered.captured.inputs}
 
 
 def placement_table(trace: Trace, paths: dict[str, str]) -> Table:
-    """One row a tensor in DRAM: where it was to lie, how many of its pages lay on each chiplet, and how many bytes
-    those asked for who are on the same chiplet, and those who are not. No rows on a machine in one piece."""
+    """One row a tensor in DRAM: its placement, the number of its pages on each chiplet, and the bytes requested by the
+    same chiplet and by others. A machine without chiplets has no rows."""
     pages = tuple(f"pages_on_{chiplet}" for chiplet in range(trace.machine.chiplet.count))
     columns = ("tensor", "path", "bytes", "placed", *pages, "local_bytes", "remote_bytes")
     if trace.machine.chiplet.count == 1:
@@ -104,7 +104,7 @@ def placement_text(program: ScheduledProgram) -> str:
 
 
 def crossed_text(trace: Trace) -> str:
-    """The share of DRAM bytes that went from one chiplet to another; empty on a machine in one piece."""
+    """The share of DRAM bytes that went from one chiplet to another; empty without chiplets."""
     if trace.machine.chiplet.count == 1:
         return ""
     requested, remote = trace.counters["dram_request_bytes"], trace.counters["dram_remote_bytes"]
@@ -119,8 +119,8 @@ def residence_table(program: ScheduledProgram) -> Table:
     """One row a tensor that a kernel takes from another or from outside: whether it stays in the common memory, from
     launch to launch, and why, or why not.
 
-    `in_dram` is whether it lies in DRAM, be it as well. `saved_*` are bytes that the plan spares, 0 for what is not
-    resident; `would_save_*` are what being resident spares or would spare.
+    `in_dram` is True if the tensor also, or only, lies in DRAM. `saved_*` are the bytes that the plan spares, 0 for a
+    tensor that is not resident; `would_save_*` are the bytes that residence spares or would spare.
     """
     names = [launch.name for launch in program.launches.launches]
 
@@ -141,7 +141,7 @@ def residence_table(program: ScheduledProgram) -> Table:
 
 
 def residence_text(program: ScheduledProgram) -> str:
-    """The residents; empty without a plan."""
+    """The resident tensors; empty without a plan."""
     if not program.residence:
         return ""
     kept = [each for each in program.residence if each.resident]

@@ -1,8 +1,8 @@
-"""The texts between a kernel's passes, and the lines of the rendered and scheduled kernel that theirs belong to.
+"""The texts between a kernel's passes, and for their lines the same lines of the rendered and the scheduled kernel.
 
-Passes keep no locations. But a line that stays the same through some passes, up to names, is the line it was: so it is
+Passes keep no locations. But a line that a pass leaves the same, up to names, is still the same line: so each line is
 followed from the rendered kernel downwards and from the scheduled kernel upwards, as far as it stays the same. And
-every linalg op has a number (`npu.id`) that it keeps, by which it and the lines of its body are found.
+every linalg op keeps a number (`npu.id`), by which the op and the lines of its body are found.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PassTrace:
 
     @cached_property
     def texts(self) -> tuple[tuple[str, ...], ...]:
-        """Lines without locations; aliases in the order in which a comparison has them."""
+        """The lines of each text, without locations; aliases are in the order that comparisons use."""
         first = self.module.mlir if self.module else ""
         return tuple(tuple(line.text for line in read(text)) for text in (first, *self._mlir))
 
@@ -51,7 +51,7 @@ class PassTrace:
         return [snapshot.mlir for snapshot in self.kernel.passes]
 
     def between(self, before: int, after: int) -> Diff:
-        """The changes of the passes from text to text."""
+        """The changes from text `before` to text `after`."""
         first, last = sorted((before, after))
         if last == first + 1 and (known := self.steps[first].diff) is not None:
             return known if before < after else compared(self._text(before), self._text(after))
@@ -110,7 +110,7 @@ def traces_of(kernels: Iterable[ScheduledKernel], rendered: Iterable[KernelModul
 
 
 def together(steps: Sequence[Pass], before: int, after: int) -> Pass:
-    """All passes from text to text as one."""
+    """All passes from text `before` to text `after` as one."""
     run = [step.record for step in steps[before:after]]
     name = run[0].name if len(run) == 1 else f"{run[0].name} to {run[-1].name}"
     pipeline = "\n".join(made.pipeline for made in run)

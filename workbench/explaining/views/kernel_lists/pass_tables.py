@@ -30,11 +30,11 @@ class Pass(Shown):
 
     kernel: str
     number: int
-    """From 1 on, of `count`."""
+    """The number of the step, from 1 to `count`."""
     count: int
     record: Snapshot
     before: str | None
-    """The kernel before it; None for the first pass if the rendered kernel is not known."""
+    """The text of the kernel before the step; None for the first pass if the rendered kernel is not known."""
 
     @property
     def name(self) -> str:
@@ -42,12 +42,13 @@ class Pass(Shown):
 
     @property
     def pipeline(self) -> str:
-        """The pipeline, as MLIR writes it: on the text before, it gives the text after again."""
+        """The pipeline as MLIR writes it; run on the text before the step, it gives the text after the step."""
         return self.record.pipeline
 
     @property
     def source(self) -> str:
-        """The place of its passes' code: a file of the workbench's or of yours, or the name of a pass of MLIR's."""
+        """The place of the code of the step's passes: a file of the workbench or of the user, or the name of a pass of
+        MLIR."""
         return places(self.pipeline, users=self.name.startswith(_YOURS))
 
     @property
@@ -64,22 +65,23 @@ class Pass(Shown):
 
     @property
     def mlir(self) -> str:
-        """The kernel after it."""
+        """The text of the kernel after the step."""
         return self.record.mlir
 
     @cached_property
     def diff(self) -> Diff | None:
-        """Its changes: lines that are equal except for the numbers of values and maps, and lines that differ."""
+        """The changes of the step: lines that are equal except for the numbers of values and maps, and lines that
+        differ."""
         return None if self.before is None else compared(self.before, self.mlir)
 
     @property
     def changes(self) -> bool:
-        """True if it changed more than names."""
+        """True if the step changed more than names."""
         return self.diff is None or not self.diff.empty
 
     @property
     def summary(self) -> str:
-        """Its changes in a few words."""
+        """The changes of the step in a few words."""
         if self.diff is None:
             return "the first text"
         if self.changes:
@@ -88,19 +90,20 @@ class Pass(Shown):
 
     @property
     def note(self) -> str:
-        """Its changes, operations and time in a line."""
+        """The changes, operations and time of the step in a line."""
         return f"{self.summary} · {self.ops_before} → {self.ops_after} ops · {self.seconds * 1e3:.1f} ms"
 
     @knows_its_options
     def text(self, *, side_by_side: bool = False, context: int = CONTEXT, width: int = 150) -> str:
-        """Its changes, with `context` lines around: below each other, or `side_by_side` in `width` letters."""
+        """The changes of the step, with `context` lines around: below each other, or `side_by_side` in `width`
+        letters."""
         if context < 0:
             raise BadOption(f"context={context}: expected lines, 0 or more")
         return _text(self, context=context, width=width if side_by_side else 0)
 
     @knows_its_options
     def html(self) -> Markup:
-        """Pipeline, source, and its changes in one column and in two."""
+        """Pipeline, source, and the changes of the step in one column and in two."""
         return markup.fragment(step_html(self))
 
     def __repr__(self) -> str:
@@ -108,7 +111,7 @@ class Pass(Shown):
 
 
 def steps_of(kernel: ScheduledKernel, rendered: Iterable[KernelModule] = ()) -> tuple[Pass, ...]:
-    """A kernel's passes, each with the text before it: of the first, the rendered kernel's."""
+    """A kernel's passes, each with the text before the pass; the first one has the rendered kernel's text."""
     first = next((module.mlir for module in rendered if module.kernel == kernel.kernel), None)
     texts = [first, *(snapshot.mlir for snapshot in kernel.passes)]
     count = len(kernel.passes)
@@ -131,7 +134,7 @@ def table(steps: Sequence[Pass]) -> Table:
 
 
 def folded(steps: Sequence[Pass]) -> list[tuple[bool, list[Pass]]]:
-    """Passes that changed something one by one, those between that did not together."""
+    """Groups of passes: one for each pass that changed something, and one for adjacent passes that changed nothing."""
     runs = [(changed, list(run)) for changed, run in groupby(steps, key=lambda step: step.changes)]
     return [part for changed, run in runs for part in ([(True, [step]) for step in run] if changed else [(False, run)])]
 

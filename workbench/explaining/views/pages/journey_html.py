@@ -24,7 +24,7 @@ _LAB = (
     "#static>div{max-width:1180px;margin:0 auto}"
 )
 _FEW_LINES = 12
-"""Lines of Python that stand open before the stages."""
+"""Up to so many lines of Python are shown open above the stages."""
 
 
 def journey_page(title: str, body: Markup) -> Markup:
@@ -33,8 +33,8 @@ def journey_page(title: str, body: Markup) -> Markup:
 
 
 def journey_body(overview: Overview, sources: Mapping[str, str], bodies: Iterable[Markup]) -> Markup:
-    """The part of a page below its title: the overview and the five stages' bodies, in order. Nobody can call anything
-    on a page."""
+    """The part of a page below its title: the overview and the five stages' bodies, in order. The call that checks is
+    left out, since nobody can make calls on a page."""
     parts = [replace(overview, no_check="").inside_html(), _python(sources)]
     ways = joined(html('<li><a href="#{}">{}</a> <span class="soft">{}</span></li>', *stage) for stage in _STAGES)
     parts.append(html("<ul>{ways}</ul>", ways=ways))

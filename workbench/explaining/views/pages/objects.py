@@ -1,4 +1,4 @@
-"""Machines, tile programs and the registry of operators as HTML: plain records, which know no views of their own."""
+"""Machines, tile programs and the registry of operators as HTML: plain records, which have no views of their own."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def machine_html(machine: Machine) -> Markup:
 
 
 def program_html(program: TileProgram) -> Markup:
-    """A tile program: what it has of which kind, what it moves, and its first instructions."""
+    """A tile program: its instructions by kind, the bytes that it moves, and its first instructions."""
     figures = {
         "instructions": f"{len(program):,}",
         "DRAM bytes read": f"{kernel_tables.dram_bytes(program, Access.READ):,}",
@@ -63,7 +63,7 @@ def operators_text() -> str:
 
 
 def operators_html() -> Markup:
-    """The registry: those of this session and of the user's files first, then what is shipped."""
+    """The registry: the operators of this session and of the user's files first, then the shipped ones."""
     rows = Table(listing.COLUMNS, listing.rows(DEFAULT.now()))
     at = listing.COLUMNS.index("owner")
     shipped = [row for row in rows.rows if str(row[at]).startswith(f"{own_name('templates')}.")]

@@ -34,11 +34,11 @@ class Stage:
 
     name: str
     ask: str
-    """The call that makes it: `j.simulated`."""
+    """The call that makes the stage: `j.simulated`."""
     figures: tuple[str, ...] = ()
-    """The one that matters first; none for a stage that is not there yet."""
+    """The figures of the stage, the most important one first; empty for a stage that is not made yet."""
     seconds: float | None = None
-    """Time that it took."""
+    """The time that the stage took."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,31 +52,31 @@ class Overview(Shown):
     checks: tuple[tuple[bool, str], ...]
     """The results of `j.check` by stage: True if all was right, and a sentence."""
     no_check: str
-    """The call that checks, or the reason why nothing can."""
+    """The call that checks, or the reason why no check is possible."""
     tree: Module | None = None
     """The captured calls by module."""
     spent: Spent | None = None
-    """The cycles and bytes that the run spent on them."""
+    """The cycles and bytes that the run spent on the calls."""
     why: Why | None = None
-    """The part that binds the run, and the findings; None where they are not looked for."""
+    """The part that binds the run, and the findings; None if nobody searches for findings."""
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a module, and one a captured call, in the order in which they first ran: calls, kernels that work
-        for it, its cycles, bytes from and to DRAM, and its share of all cycles. The calls of a kernel share its cycles
-        by the busy cycles of what works for them; `before kernels begin` is what launches take."""
+        """One row a module, and one a captured call, in the order in which they first ran: calls, kernels that work for
+        it, its cycles, bytes from and to DRAM, and its share of all cycles. The calls of a kernel share its cycles in
+        proportion to the busy cycles of the spans that work for them; `before kernels begin` is the launch overhead."""
         empty = Table(("title",), (), f"nothing is captured yet: {self.stages[0].ask}")
         return data_frames.frame(modules_table(self.tree, self.spent) if self.tree else empty)
 
     @property
     def time(self) -> pd.DataFrame:
-        """The time by module or call, most cycles first: those that have bars. Numbered modules that are alike
-        are one row, `layers.0-11`. The cycles add up to the makespan."""
+        """The time by module or call, most cycles first, as the bars show it. Numbered modules that are alike are one
+        row, `layers.0-11`. The cycles add up to the makespan."""
         return data_frames.frame(self._time())
 
     @checks_what_it_is_given
     def text(self) -> str:
-        """The same for a terminal."""
+        """The overview as text for a terminal."""
         lines = [f"{self.name} on {self.machine}", *([f"  {', '.join(self.inputs)}"] if self.inputs else [])]
         for stage in self.stages:
             lines.append(f"  {stage.name:<10} {', '.join(stage.figures) or f'not there yet: {stage.ask}'}")
@@ -93,7 +93,7 @@ class Overview(Shown):
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        """`print(j.overview)` is what a notebook draws, as text."""
+        """The overview as text, so that `print(j.overview)` shows it."""
         return self.text()
 
     @checks_what_it_is_given

@@ -42,12 +42,13 @@ from workbench.ir import AtenGraph, Kernel, KernelGraph, KernelModule, Scheduled
 from workbench.ir.rewrites import PATTERN
 
 _MANY = 8
-"""Kernels up to which every pass is shown with what it changed."""
+"""Up to so many kernels, every pass is shown with its changes."""
 _MOST_COMPARED = 500_000
-"""Letters of the texts of all passes up to which that is so: comparing them takes seconds."""
+"""Up to so many letters in the texts of all passes, every pass is shown with its changes: comparing more takes too
+long."""
 
 _PICTURE = 1200, 1000
-"""Pixels that a picture may have each way: with what stands below it, it takes two screens at most."""
+"""The largest width and height of a picture in pixels: with the table below, it takes two screens at most."""
 _FEW_ROWS = 16
 """Rows of a table that stands below a picture."""
 
@@ -124,7 +125,7 @@ def _rewrites(graph: KernelGraph) -> Markup:
 
 
 def _kernels_shown(graph: KernelGraph, table: Markup, spent: Spent | None) -> Markup:
-    """As a picture where that fits a screen, else as a tree, with the picture beside it while it can be read."""
+    """The kernels as a picture if it fits a screen, else as a tree, with a readable picture closed below."""
     picture = lowered_picture(graph) if len(graph.kernels) <= MOST else None
     count = len(graph.kernels)
     if picture and _fits(picture) and count <= _FEW_ROWS:
@@ -179,12 +180,12 @@ def _nodes_legend(nodes: tuple[str, ...]) -> Markup:
 
 
 def _headed(kernel: str, titles: Mapping[str, str], note: str) -> tuple[str, str]:
-    """The title above a kernel: a person's name for it where known, and its name in calls."""
+    """The title above a kernel: its readable title if known, and its name in calls."""
     return (titles[kernel], f"{kernel} · {note}") if kernel in titles else (kernel, note)
 
 
 def _listed(kernels: Sequence[Markup]) -> Markup:
-    """One below the other; many in a box of their own, which scrolls."""
+    """Kernels one below the other; many are in a box that scrolls."""
     parts = joined(kernels)
     return html('<div class="many" tabindex="0">{parts}</div>', parts=parts) if len(kernels) > _MANY else parts
 
@@ -222,8 +223,8 @@ def scheduled(
 
 
 def scheduled_kernel(kernel: ScheduledKernel, steps: Sequence[Pass] | int, selected: Selected = _NO_LINES) -> Markup:
-    """One kernel, its passes step by step; with the kernel's number in their place it says how they are asked for,
-    since what they changed would be most of a page of many kernels."""
+    """One kernel with its passes step by step. If `steps` is the kernel's number, the call that shows the passes stands
+    in their place, since their changes would be most of a page of many kernels."""
     program = kernel.program
     names = program.origin_names
     figures = {
@@ -313,7 +314,7 @@ def _waterfall(trace: Trace) -> str:
 
 
 _NO_WAITS = {"host": "var(--k-HOST)", "finished": "var(--line)"}
-"""The colours of a unit's time without waits, which stand off the ground."""
+"""The colours of a unit's time without waits, which differ from the background."""
 
 
 def _stalls(trace: Trace) -> Markup:

@@ -23,7 +23,7 @@ from workbench.ground.errors import BadOption
 from workbench.ir import KernelGraph, ScheduledProgram
 
 KEPT: Final = 16
-"""Launches that are kept, those looked at last."""
+"""The most replays that are kept: the last ones that were used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Slot:
     core: int
     buffer: str
     number: int
-    """Of the buffer among those of its program, as in `wb.BufferAt`."""
+    """The number of the buffer among those of its program, as in `wb.BufferAt`."""
     slot: int
     address: int
     bytes: int
@@ -49,7 +49,7 @@ class Place:
     bottom: int
     right: int
     tile: Tile | None
-    """None where no tile is moved: part of a tile that is read by itself."""
+    """None for a part of a tile that is read by itself, but never moved by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Visits:
     is_move: I64
     """1 where the box is moved from or to DRAM, else 0."""
     touch: I64
-    """Its row in the kernel's tiles, as in `wb.TileAt`."""
+    """The row of the box in the kernel's tiles, as in `wb.TileAt`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,20 +81,20 @@ class Replay:
 
     launch: int
     kernel: str
-    """Name of the graph's kernel that it is the run of."""
+    """Name of the graph's kernel that the launch runs."""
     begin: int
     end: int
     is_host: bool
-    """PyTorch computes it: nothing of it lies in the scratchpad."""
+    """True if PyTorch computes the launch on the host: nothing of it lies in the scratchpad."""
     first_span: int
-    """The row of its first instruction in `j.simulated.events`."""
+    """The row of the launch's first instruction in `j.simulated.events`."""
     kinds: tuple[str, ...]
     """The kind of each instruction."""
     start: I64
     until: I64
-    """When each instruction gives its unit free."""
+    """The cycle in which each instruction gives its unit free."""
     done: I64
-    """When its results are complete."""
+    """The cycle in which the results of each instruction are complete."""
     capacity: int
     slots: tuple[Slot, ...]
     lives: tuple[Held, ...]
@@ -106,7 +106,7 @@ class Replay:
     visits: Visits
 
     def over(self, instruction: I64, access: I64) -> I64:
-        """When accesses of instructions are over."""
+        """The cycles in which these accesses end."""
         return np.where(access & Access.WRITE, self.done[instruction], self.until[instruction])
 
     @property
@@ -125,11 +125,11 @@ class Replays:
 
     @property
     def kernels(self) -> list[str]:
-        """Of each launch the name of the graph's kernel."""
+        """The name of the graph's kernel of each launch."""
         return [launch.name for launch in self.scheduled.launches.launches]
 
     def check(self, cycle: int) -> int:
-        """The cycle, if the run has it."""
+        """Returns the cycle; raises if the run does not have it."""
         if not self.times:
             raise BadOption(f"at({cycle:,}): no kernel ran, so there is no cycle to show")
         if not 0 <= cycle <= self.trace.makespan:
@@ -137,7 +137,7 @@ class Replays:
         return cycle
 
     def launch_at(self, cycle: int) -> int:
-        """The launch that began last: between two of them the one before."""
+        """The launch that began last before or in this cycle: in a gap, the launch before the gap."""
         begins = [begin for begin, _ in self.times]
         return max(0, int(np.searchsorted(begins, cycle, side="right")) - 1)
 
@@ -179,7 +179,7 @@ class Replays:
 
 
 def _slots(program: TileProgram) -> list[Slot]:
-    """By core and address."""
+    """The slots of all buffers, sorted by core and address."""
     found = [
         Slot(buffer.core, buffer.name, number, slot, buffer.offset + slot * buffer.slot_bytes, buffer.slot_bytes)
         for number, buffer in enumerate(program.buffers)
@@ -203,7 +203,7 @@ def _visits(view: Tiling, drawn: Sequence[Grid]) -> tuple[tuple[Place, ...], Vis
             known[number, (tile.top, tile.left, tile.bottom, tile.right)] = len(places)
             places.append(Place(number, tile.top, tile.left, tile.bottom, tile.right, tile))
     by_argument = {each.argument: number for number, each in enumerate(view.tensors)}
-    # Two inputs may go by one name: an argument that is called as a parameter of the model is.
+    # Two inputs may have one name: an argument may be called as a parameter of the model is.
     by_name = {(each.tensor, len(each.coordinates)): number for number, each in reversed([*enumerate(view.tensors)])}
     rows = list[tuple[int, int, int, int, int]]()
     for row, touch in enumerate(view.touches):

@@ -36,7 +36,7 @@ class Moment:
 
     @property
     def at_work(self) -> tuple[int, ...]:
-        """The instructions that hold a unit now."""
+        """The instructions that hold a unit in this cycle."""
         replay = self.replay
         return tuple(np.flatnonzero((replay.start <= self.cycle) & (self.cycle < replay.until)).tolist())
 
@@ -54,7 +54,7 @@ class Moment:
         return max(held.values(), default=0)
 
     def is_now(self, instruction: I64, access: I64) -> npt.NDArray[np.intp]:
-        """Which of these accesses go on."""
+        """The places of the accesses that go on in this cycle."""
         started = self.replay.start[instruction] <= self.cycle
         return np.flatnonzero(started & (self.cycle < self.replay.over(instruction, access)))
 
@@ -74,7 +74,7 @@ class Moment:
         return Table(SLOTS, tuple(rows), self._why_empty)
 
     def _named(self, uses: npt.NDArray[np.intp], access: Access) -> str:
-        """Instructions as they are selected by: `LOAD #3`."""
+        """The instructions of these uses, written as a user selects them: `LOAD #3`."""
         numbers = self.replay.uses.instruction[uses[(self.replay.uses.access[uses] & access) != 0]]
         return ", ".join(f"{self.replay.kinds[number]} #{number}" for number in dict.fromkeys(numbers.tolist()))
 

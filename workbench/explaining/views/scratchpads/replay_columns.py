@@ -23,7 +23,7 @@ ROLES: Final = tuple(WORDS)
 
 
 def replay_columns(replay: Replay) -> Columns:
-    """All that is drawn of a launch."""
+    """The columns with all data that is drawn of a launch."""
     kinds, tensors = sorted(set(replay.kinds)), list(dict.fromkeys(life.tensor for life in replay.lives))
     begin, places = replay.begin, replay.places
     columns: dict[str, npt.NDArray[Any]] = {

@@ -53,11 +53,11 @@ class Held:
     tensor: str
     slot: int
     start: int
-    """When it begins to be filled."""
+    """The time at which the slot begins to be filled."""
     read: int
-    """When it is read for the first time."""
+    """The time at which the slot is read for the first time."""
     end: int
-    """When it is not needed any more."""
+    """The time from which on its contents are not needed any more."""
     address: int
     bytes: int
     role: str
@@ -70,7 +70,7 @@ class Band:
 
     kernel: str
     name: str
-    """Of the graph's kernel that it is the run of."""
+    """Name of the graph's kernel that the launch runs."""
     launch: int
     begin: int
     end: int
@@ -89,7 +89,7 @@ class Occupancy:
 
     @property
     def peak(self) -> int:
-        """The highest byte that anything takes, and all below it."""
+        """The number of bytes up to the highest address in use."""
         return max((held.address + held.bytes for held in self.held), default=0)
 
     @property
@@ -106,7 +106,7 @@ class Occupancy:
         return max((band.end for band in self.bands), default=0)
 
     def of(self, which: str | int) -> Occupancy:
-        """One launch alone: by its number, or the first of a kernel by its name."""
+        """The occupancy of one launch: by its number, or the first launch of a kernel by the kernel's name."""
         found = [band for band in self.bands if which in (band.launch, band.name)]
         found = found or [band for band in self.bands if which == band.kernel]
         if not found:
@@ -192,14 +192,14 @@ class _Tensors:
         self.made_by: list[int] = made_by.tolist()
 
     def held(self, life: Lifetime, arguments: Sequence[str], origins: Sequence[str]) -> Held:
-        """A lifetime with its tensor: of the names of a launch's arguments, and of the nodes behind its origins."""
+        """A lifetime with the name of its tensor, from the launch's arguments or from the nodes behind its origins."""
         buffer, (tensor, role) = self.program.buffers[life.buffer], self._of(life.fillings, arguments, origins)
         place = self.kernel, life.launch, buffer.core, buffer.name, tensor, life.slot
         address = buffer.offset + life.slot * buffer.slot_bytes
         return Held(*place, life.start, life.read, life.end, address, buffer.slot_bytes, role)
 
     def _of(self, numbers: Sequence[int], arguments: Sequence[str], origins: Sequence[str]) -> tuple[str, str]:
-        """The name of what these fillings hold, and its role."""
+        """The name of the tensor that these fillings hold, and its role."""
         loaded, stored = (
             dict.fromkeys(arguments[each] for number in numbers for each in found.get(number, ()))
             for found in (self.loaded, self.stored)
@@ -212,7 +212,7 @@ class _Tensors:
 
 
 def moved_with(program: TileProgram, row: int) -> list[int]:
-    """The operands of an instruction that what it moves from or to DRAM lies in."""
+    """The scratchpad operands of an instruction whose contents it moves from or to DRAM."""
     first, last = int(program.operand_start[row]), int(program.operand_start[row + 1])
     if program.opcode[row] in INDEXED:
         indexed = program.ops[int(program.op[row])].indexed
@@ -221,7 +221,7 @@ def moved_with(program: TileProgram, row: int) -> list[int]:
 
 
 def operands_in(program: TileProgram, space: Space, first: int, last: int) -> list[int]:
-    """Those from `first` up to `last` that lie in a space."""
+    """The operands from `first` up to `last` that lie in a space."""
     wanted = int(space)
     return [first + place for place, each in enumerate(program.space[first:last].tolist()) if each == wanted]
 

@@ -1,8 +1,8 @@
 """The scratchpad over time as a picture: addresses upwards, time to the right, a panel for each core.
 
-Of one launch every slot has at least the height of a line of text, so that buffers of a few bytes are seen beside
-those of megabytes; addresses are marked where slots begin. Of many launches heights are to scale. Where most of the
-scratchpad is never used, the axis is broken between the highest byte and the line of the capacity.
+In a picture of one launch every slot has at least the height of a line of text, so that buffers of a few bytes are seen
+beside those of megabytes; addresses are marked where slots begin. In a picture of many launches heights are to scale.
+Where most of the scratchpad is never used, the axis is broken between the highest byte and the line of the capacity.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LEAST, _TALL, _BREAK = 16.0, 240.0, 30.0
 _NAMED = 40
 """Slots of a core up to which each has a name beside it."""
 _APART = 12.0
-"""Between two lines of text."""
+"""The least distance between two lines of text."""
 _COLOURS = {
     scratchpad.LOADED: "k-LOAD",
     scratchpad.STORED: "k-STORE",
@@ -43,7 +43,8 @@ class Panel:
 
     core: int
     bars: tuple[list[Held], ...]
-    """Stretches of time in which a slot holds something; those together that are too short to be drawn one by one."""
+    """Stretches of time in which a slot holds something; a bar has several if they are too short to be drawn one by
+    one."""
     scale: _Scale
     slots: tuple[tuple[int, int], ...]
     """First address and address after the last of each slot with a name; none where there are too many."""
@@ -85,7 +86,7 @@ def scratchpad_picture(view: Occupancy, width: float = _WIDTH) -> Picture:
 
 
 def panels(view: Occupancy, pixels: int) -> list[Panel]:
-    """The layout of a picture that is so many pixels wide."""
+    """The panels of a picture that is so many pixels wide."""
     per_pixel = max(view.end - view.begin, 1) / pixels
     cores = sorted({held.core for held in view.held})
     return [
@@ -113,8 +114,8 @@ def _laid_out(core: int, held: Sequence[Held], view: Occupancy, per_pixel: float
 
 
 def heights_of(slots: Sequence[tuple[int, int]], cores: int) -> tuple[list[tuple[float, float]], float]:
-    """The heights between which the picture of one launch has each slot of a core, (first address, address after the
-    last); and the height of the core."""
+    """The heights between which each slot of a core is drawn in the picture of one launch, and the height of the core.
+    Slots are pairs: the first address, and the address after the last."""
     ends, top = sorted(set(slots)), max((high for _, high in slots), default=0)
     scale = _Scale.named(ends, top, top) if len(ends) <= _NAMED else _Scale.even(top, cores)
     return [(scale(low), scale(high)) for low, high in slots], scale.height
@@ -192,7 +193,7 @@ def _panel(panel: Panel, view: Occupancy, bottom: float, cores: int) -> Iterator
 
 
 def _read(bar: Sequence[Held]) -> int:
-    """The time until which a bar is being filled; of several stretches together none is."""
+    """The time until which a bar is being filled; for several stretches, the start of the first one."""
     return bar[0].read if len(bar) == 1 else bar[0].start
 
 
@@ -253,7 +254,7 @@ def bytes_text(count: int) -> str:
 
 
 def _round(top: int) -> list[int]:
-    """A few addresses that are powers of two apart."""
+    """A few addresses at equal distances, which are a power of two."""
     step = 1 << max(0, int(np.ceil(np.log2(max(top, 1) / 6))))
     return list(range(0, top + 1, step))
 

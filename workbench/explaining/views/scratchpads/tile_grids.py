@@ -1,7 +1,7 @@
 """The tensors of a kernel as grids of tiles, in the order in which they are moved: as geometry and as pictures.
 
-A tensor has as many axes as it likes, and a picture two: those that are cut into most tiles, the longest of equals.
-Boxes that differ only along the other axes are one tile of the picture.
+A picture has two axes of the tensor: those that are cut into most tiles, among equals the longest. Boxes that differ
+only along the other axes are one tile of the picture.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Tile:
     """The number of its first visit among all moves of the tensor, from 1 on."""
     visits: int
     boxes: int
-    """Different boxes of the tensor that are drawn in one place."""
+    """The number of different boxes of the tensor that are drawn as this tile."""
     age: float
     """From 0 for the tile that is moved first to 1 for the one that comes last."""
 
     @property
     def again(self) -> float:
-        """Number of moves of each of its boxes."""
+        """The average number of moves of each box."""
         return self.visits / self.boxes
 
 
@@ -49,9 +49,9 @@ class Grid:
     access: str
     shape: tuple[int, ...]
     is_storage: bool
-    """Its elements share places, so it is its storage that is drawn, as one axis."""
+    """True if elements of the tensor share memory: the picture then shows its storage, as one axis."""
     axes: tuple[int, int]
-    """Those that go down and to the right; -1 for one that the tensor does not have."""
+    """The axes that go down and to the right; -1 for an axis that the tensor does not have."""
     rows: int
     columns: int
     tiles: tuple[Tile, ...]
@@ -119,8 +119,8 @@ def place_of(box: TensorBox, axes: tuple[int, int]) -> tuple[int, int, int, int]
 
 
 def coarse(grid: Grid, rows: int, columns: int) -> tuple[Tile, ...]:
-    """The tiles, or where they are smaller than what can be drawn, `rows` x `columns` pieces of the picture, each in
-    the colour of what is moved first there."""
+    """The tiles; if they are too small to be drawn, `rows` x `columns` pieces of the picture, each in the colour of the
+    tile that is moved first there."""
     small = any(
         (tile.bottom - tile.top) * rows < grid.rows or (tile.right - tile.left) * columns < grid.columns
         for tile in grid.tiles
@@ -163,7 +163,7 @@ def size_of(grid: Grid) -> tuple[float, float]:
 
 LONG: Final = 280.0
 _SHORT, _SMALLEST = 36.0, 4
-"""Sides of a picture, and the shortest of a tile that is drawn by itself."""
+"""The shortest side of a picture, and the shortest side of a tile that is drawn by itself."""
 
 
 def drawn(grid: Grid) -> tuple[Tile, ...]:

@@ -54,13 +54,13 @@ class TensorMoves:
     shape: tuple[int, ...]
     moved: int
     least: int | None
-    """Different elements; None where they depend on data."""
+    """The number of different elements; None if it depends on data."""
     most: int | None
     padding: int
     """Elements of padding around its tiles in the scratchpad."""
     argument: int
     coordinates: tuple[int, ...]
-    """Extents along the axes that boxes are given in: the tensor's, but where its elements share places."""
+    """Extents of the axes along which boxes are given: the tensor's, or its storage's if elements share memory."""
 
     @property
     def average(self) -> float | None:
@@ -69,7 +69,7 @@ class TensorMoves:
 
 @dataclass(frozen=True)
 class Tiling:
-    """One kernel."""
+    """The tiles of one kernel."""
 
     kernel: str
     touches: tuple[Touch, ...]
@@ -97,7 +97,7 @@ def _launch_of(kernel: str, scheduled: ScheduledProgram) -> Launch:
 
 
 class _Reader:
-    """A program, box by box."""
+    """Reads the boxes of tensors off a program."""
 
     def __init__(self, program: TileProgram, arguments: Sequence[str], origins: Sequence[str]) -> None:
         self.program, self.arguments, self.origins = program, arguments, origins
@@ -118,7 +118,7 @@ class _Reader:
                     self.loaded.setdefault(filling, part.outside.target)
 
     def touches(self) -> list[Touch]:
-        """Entries instruction by instruction; for a moved tile, tensor and slot together."""
+        """The boxes, instruction by instruction; a moved tile has one entry with both its tensor and its slot."""
         return [touch for row in range(len(self.program)) for touch in self._of_row(row)]
 
     def _of_row(self, row: int) -> list[Touch]:
@@ -141,7 +141,7 @@ class _Reader:
         )  # fmt: skip
 
     def _memory(self, row: int) -> int:
-        """The operand whose place is data."""
+        """The operand of a gather or scatter whose places are data."""
         return int(self.program.operand_start[row + 1]) - 1
 
     def _used(self, row: int, operand: int) -> Touch:
@@ -164,7 +164,8 @@ class _Reader:
         return self.origins[int(origins.max())] if len(origins) else ""
 
     def _meant(self, used: Operand, filling: int) -> tuple[str, TensorBox | None]:
-        """The tensor whose tile lies in a slot, and which box of it is meant: if that is none, all that lies there."""
+        """The tensor whose tile lies in a slot, and the box of the tensor that an operand uses; if no box fits, the box
+        around all that lies in the slot."""
         parts = self.parts.get(filling, [])
         for part in parts:
             seen = part.seen_from(used)
@@ -200,7 +201,8 @@ class _Reader:
         )  # fmt: skip
 
     def _points(self, operand: int) -> tuple[int, ...]:
-        """The moved elements: of a gather's memory, one for each point of its space."""
+        """The extents of the moved elements: for the memory of a gather or scatter, one element for each point of its
+        space."""
         row = int(self.owner[operand])
         if self.program.opcode[row] in INDEXED and operand == self._memory(row):
             return self.program.instruction(row).extent
@@ -224,7 +226,7 @@ class _Part:
     outside: Operand
     inside: Operand
     is_copy: bool
-    """Element by element in one order; else data, or a loop of single accesses, says what goes where."""
+    """True if elements are copied in order; otherwise data, or a loop of single accesses, decides their places."""
 
     def seen_from(self, used: Operand) -> Operand | None:
         """The tensor's box for an operand in the slot; None if it reaches beyond the moved tile."""
@@ -257,7 +259,7 @@ class _Part:
 
 
 def around(boxes: Sequence[TensorBox]) -> TensorBox:
-    """The smallest box around some."""
+    """The smallest box around several boxes."""
     starts, ends = zip(*((box.start, box.end) for box in boxes), strict=True)
     start = tuple(min(each) for each in zip(*starts, strict=True))
     end = tuple(max(each) for each in zip(*ends, strict=True))

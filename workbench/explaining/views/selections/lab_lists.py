@@ -1,7 +1,7 @@
-"""The stages of a journey as long lists: rows that are read page by page, and the rows that a selection has in each.
+"""The stages of a journey as long lists, which are read page by page, and the rows of a selection in each list.
 
-A list says of every row what `Journey.select` would be given for it, and of a selection which rows it has, as whole
-numbers: so a page can show any number of rows, and selecting is the same wherever it happens.
+A list has the argument of `Journey.select` for every row, and the numbers of the rows for a selection: so a page can
+show any number of rows, and selecting is the same everywhere.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Marked: TypeAlias = npt.NDArray[np.uint32]
 
 @dataclass(frozen=True, slots=True)
 class ListRow:
-    """One row: its cells, HTML (`Markup`) or text, a title or not, and what is selected with it."""
+    """One row: its cells as HTML (`Markup`) or text, the thing that it selects, and if it is a title."""
 
     cells: tuple[str, ...]
     thing: object = None
@@ -51,7 +51,7 @@ class Listing:
         raise NotImplementedError
 
     def rows_of(self, selection: Selection) -> Marked:
-        """The rows that a selection has."""
+        """The numbers of the rows that a selection has."""
         raise NotImplementedError
 
     def entries(self) -> int:
@@ -67,7 +67,7 @@ class Listing:
         return ()
 
     def widest(self) -> int:
-        """Letters of the longest line, where lines are not cut."""
+        """Letters of the longest line; 0 for a list whose lines are cut."""
         return 0
 
     def page(self, first: int, count: int) -> list[ListRow]:
@@ -85,7 +85,7 @@ class ShortList(Listing):
         rows: Sequence[tuple[str, ListRow]],
         keys: Callable[[Selection], Iterable[str]],
     ) -> None:
-        """Each row comes with the key under which a selection has it; `keys` are those of a selection."""
+        """`rows` are pairs of a key and a row; `keys` returns the keys of a selection's rows."""
         self.title, self.columns, self._keys = title, columns, keys
         self._rows = [row for _, row in rows]
         self._at = {key: number for number, (key, _) in enumerate(rows) if key}
@@ -129,7 +129,7 @@ def call_list(graph: AtenGraph) -> ShortList:
 
 
 def kernel_list(lowered: KernelGraph) -> ShortList:
-    """Kernels, each with the nodes that it computes below it, and the views, which none computes."""
+    """Kernels, each with the nodes that it computes below it, and the views, which no kernel computes."""
     nodes = {item.node.name: item for item in lowered.nodes}
     rows = list[tuple[str, ListRow]]()
 

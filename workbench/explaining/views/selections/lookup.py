@@ -73,7 +73,7 @@ def _module_nodes(index: OriginIndex, name: str) -> tuple[str, ...]:
 
 
 def _source_text(index: OriginIndex, name: str) -> tuple[str, ...]:
-    """Nodes of the one place whose text is this."""
+    """Nodes of the line of source with this text."""
     places = [place for place, text in index.sources.items() if text.strip() == name.strip()]
     if len(places) > 1:
         raise AmbiguousSelection(name.strip(), [repr(without_folder(place)) for place in places])
@@ -90,7 +90,7 @@ SHORT: dict[str, _Find] = {"op": _short_op, "module": _module_nodes, "source lin
 
 
 def files_of(index: OriginIndex, name: str) -> list[str]:
-    """Files of the user's that this name ends, on whole parts of the path."""
+    """The user's files whose paths end with this name, in whole parts."""
     files = dict.fromkeys(node.origin.file for node in index.captured.values() if node.origin.file)
     if name in files:
         return [name]
@@ -115,7 +115,8 @@ def close_to(name: str, known: list[str], forms: str = FORMS) -> str:
 
 
 def program_of(index: OriginIndex, kernel: str) -> tuple[str, str | None]:
-    """The scheduled kernel of this name, and the graph's kernel whose launches alone are meant (None is all)."""
+    """The scheduled kernel of this name, and the graph's kernel whose launches alone the name means (None: all
+    launches)."""
     kernel = with_full_kernel(kernel, [*index.programs, *index.kernel_nodes])
     if kernel in index.programs:
         return kernel, None
@@ -178,7 +179,7 @@ def _name_of(what: object) -> str | None:
 
 
 def _launch_and_instr(what: object) -> tuple[int, int] | None:
-    """Launch and instruction of a `SpanAt`, or of a row of the events, which has both among other things."""
+    """Launch and instruction of a `SpanAt` or of a row of the events; None for anything else."""
     row = cast("Mapping[str, object]", what)
     if isinstance(what, (str, int, LoweredNode, Node)):
         return None
@@ -255,7 +256,7 @@ def _of_buffer(index: OriginIndex, kernel: str, buffer: int) -> Selection:
 
 
 def _of_tile(index: OriginIndex, kernel: str, tile: int) -> Selection:
-    """The box in a row of the tiles, and so all instructions that touch the same box of the same tensor."""
+    """Selects all instructions that touch the same box of the same tensor as row `tile` of the tiles."""
     scheduled, only = program_of(index, kernel)
     touches = index.tiling_of(kernel).touches
     if not 0 <= tile < len(touches):
@@ -277,8 +278,8 @@ _BY_RECORD: Final[Mapping[type[tuple[Any, ...]], Callable[..., Selection]]] = {
 
 
 def _of_name(index: OriginIndex, name: str) -> Selection:
-    """A text: exact names first, alone or behind their kind, then places, then short forms, then the number of a
-    span."""
+    """Selects by a text: exact names first, alone or behind their kind, then places, then short forms, then the number
+    of a span."""
     kind, _, named = name.partition(" ")
     kinds = [kind] if kind in EXACT and EXACT[kind](index, named) else list(EXACT)
     exact = named if len(kinds) == 1 else name

@@ -70,7 +70,7 @@ class SpanAt(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OriginIndex:
-    """A journey's records, and the ways between them, each computed when it is first walked."""
+    """A journey's records and the links between them, each computed at its first use."""
 
     lowered: KernelGraph
     rendered: tuple[KernelModule, ...]
@@ -116,7 +116,7 @@ class OriginIndex:
         return {item.node.name: item.parent for item in self.lowered.nodes}
 
     def captured_of(self, name: str) -> tuple[str, ...]:
-        """The captured nodes behind a lowered node; a name that is none stands for itself."""
+        """The captured nodes behind a lowered node; a name that is no lowered node stands for itself."""
         return self.lowered.together(self.parent.get(name, name))
 
     @cached_property
@@ -171,7 +171,7 @@ class OriginIndex:
     # From instructions to spans, and back
 
     def rows_of_instructions(self, kernel: str, indices: Iterable[int], only: str | None = None) -> Rows:
-        """The spans of a program's instructions, in all launches of it or in those of the graph's kernel `only`."""
+        """The spans of a program's instructions, in all its launches or only in those of the graph's kernel `only`."""
         wanted = np.fromiter(indices, np.int64)
         found = [
             rows.start + wanted
@@ -195,7 +195,7 @@ class OriginIndex:
         return tuple(np.unique(program.owners()[touching]).tolist())
 
     def buffers_of_instructions(self, instructions: Iterable[InstructionAt]) -> tuple[BufferAt, ...]:
-        """The buffers that these read or write, kernel by kernel."""
+        """The buffers that these instructions read or write, kernel by kernel."""
         numbers: dict[str, list[int]] = {}
         for kernel, number in instructions:
             numbers.setdefault(kernel, []).append(number)
@@ -319,7 +319,7 @@ class OriginIndex:
 
     @cached_property
     def _fates(self) -> dict[str, str]:
-        """Lowered node -> why it has no instruction, for those of which that is recorded."""
+        """Lowered node without an instruction -> the reason, if it is recorded."""
         base = self.lowered.bases
         found: dict[str, str] = {}
         for item in self.lowered.nodes:

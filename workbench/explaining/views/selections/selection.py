@@ -108,12 +108,12 @@ class Selection(Shown):
         return tuple(name for name in nodes if name in self.lowered)
 
     def html(self) -> Markup:
-        """The same as a table that needs nothing else."""
+        """The thread as an HTML table that needs no other file."""
         rows = joined(map(rows_html, self.table_rows()))
         return markup.fragment(html('<p><b>{}</b></p><table class="thread">{}</table>', self.what, rows))
 
     def table_rows(self) -> list[tuple[tuple[str, str], ...]]:
-        """The rows of that table, stage by stage: titles and lines."""
+        """The rows of the table in `html`, stage by stage: titles and lines."""
         return [tuple(headed(part, lines)) for part, lines in self.parts()]
 
 
@@ -124,7 +124,7 @@ def headed(part: str, lines: Sequence[str], most: int = 8) -> list[tuple[str, st
 
 def rows_html(rows: Sequence[tuple[str, str]]) -> Markup:
     """Rows of the table of a selection, from titles and lines."""
-    empty = html("<td></td>")  # an empty title would be one of nothing
+    empty = html("<td></td>")  # an empty <th> would be the title of nothing
     heads = (html('<th scope="row">{head}</th>', head=head) if head else empty for head, _ in rows)
     return joined(html("<tr>{}<td>{}</td></tr>", head, line) for head, (_, line) in zip(heads, rows, strict=True))
 
@@ -134,7 +134,7 @@ def line_text(line: MlirLine | RenderedLine, texts: Mapping[str, Sequence[str]])
 
 
 def instruction_lines(index: OriginIndex, instructions: tuple[InstructionAt, ...]) -> list[str]:
-    """A line a kernel and opcode: how many, and the first of them."""
+    """A line for each kernel and opcode: the number of instructions, and the first of them."""
     groups: dict[tuple[str, str], list[str]] = {}
     for kernel, number in instructions:
         opcode = Opcode(index.programs[kernel].program.opcode[number]).name

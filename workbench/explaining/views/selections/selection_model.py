@@ -12,7 +12,7 @@ Changed = Callable[[], None]
 """Called at each new selection."""
 
 KEPT: Final = 200
-"""Selections that `back` goes over at most."""
+"""The most selections that the history keeps."""
 
 
 class SelectionModel:
@@ -45,7 +45,7 @@ class SelectionModel:
         return self._step(-1)
 
     def forward(self) -> Selection | None:
-        """Goes to the selection that was gone back from, if there is one."""
+        """Goes to the selection from which `back` came here, if there is one."""
         return self._step(1)
 
     @property
@@ -77,7 +77,7 @@ class SelectionModel:
         return self.selection
 
     def _tell(self) -> None:
-        """Tells all, also when one of them raises; the first error is raised then."""
+        """Calls all observers, even if one of them raises; then raises the first error."""
         failed = list[Exception]()
         for changed in tuple(self._observers):
             try:

@@ -1,8 +1,8 @@
 """Timelines of several journeys in one picture: the same nodes begin at the same place in all of them.
 
-The picture is cut into columns, one for each group of kernels that meet. A column is as wide as the longest of the
-journeys is there; the others leave the rest of it empty, so that what takes longer is seen where it does. Within a
-column time runs as it does, and a microsecond is as wide everywhere.
+The picture is cut into columns, one for each group of kernels that meet. A column is as wide as its longest journey;
+the others leave the rest of it empty, so that a reader sees where a journey takes longer. Within a column time is to
+scale, and a microsecond is as wide everywhere.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ SLOWER, FASTER, AS_LONG = "longer than the first", "shorter than the first", "as
 
 _HEAD, _NAME, _STRIP, _GAP = 18, 17, 4, 10
 _HIGH, _LOW, _BETWEEN = 16, 8, 3
-"""Heights of a lane, of one where there are many, and between lanes."""
+"""Heights of a lane, of a lane if there are many, and of the gap between lanes."""
 _MANY = 16
 _COLUMN = 2
-"""Pixels of a column in which shares are drawn."""
+"""Pixels of an interval for which shares are drawn."""
 _COLOURS = {SLOWER: "bad", FASTER: "good", AS_LONG: "c-data"}
 
 
@@ -60,7 +60,7 @@ class Column:
     start: float
     end: float
     stays: tuple[Stay | None, ...]
-    """One a journey; None where it has no work of the group here."""
+    """One stay for each journey; None if the journey has no work of the group here."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,13 +70,13 @@ class Lane:
     run: int
     name: str
     busy: float
-    """Share of the journey's time in which some of them works."""
+    """Share of the journey's time in which a unit of the class works."""
     start: F64
     end: F64
     kind: I64
 
     def shares(self, edges: F64, kinds: int) -> F64:
-        """For each kind (rows) its part of the share of each interval in which some unit works."""
+        """For each kind (row) and interval (column): the kind's part of the time in which some unit works."""
         each = occupancy(self.start, self.end, self.kind, kinds, edges)
         start, end = together(self.start, self.end)
         some = occupancy(start, end, np.zeros(len(start), np.int64), 1, edges)[0]
@@ -90,7 +90,7 @@ class Aligned:
     runs: tuple[Run, ...]
     columns: tuple[Column, ...]
     lanes: tuple[Lane, ...]
-    """In the order of the journeys."""
+    """The lanes in the order of the journeys."""
     kinds: tuple[str, ...]
 
     @property
@@ -168,7 +168,7 @@ def _columns(matching: Matching) -> list[Column]:
 
 
 def _blocks(groups: Sequence[int]) -> list[tuple[int, tuple[int, ...]]]:
-    """Launches of the same group one after the other, together."""
+    """Groups with their adjacent launches, in the order of the run."""
     runs = groupby(range(len(groups)), key=lambda launch: groups[launch])
     return [(group, tuple(launches)) for group, launches in runs]
 
@@ -208,7 +208,7 @@ def _lanes(at: int, run: Run, view: Gantt, columns: Sequence[Column]) -> list[La
 
 
 def aligned_picture(view: Aligned, width: float = 850) -> Picture:
-    """The picture, its legend, and how it is read."""
+    """The picture, its legend, and a note for its readers."""
     label = f"aligned timelines of {', '.join(run.name for run in view.runs)}"
     if not view.lanes:
         return Picture(label, nothing=NOTHING)
@@ -233,7 +233,7 @@ def aligned_picture(view: Aligned, width: float = 850) -> Picture:
 
 
 def _strips(view: Aligned, run: int, y: int) -> Iterator[Box]:
-    """A line as long as the journey is in each column, and what its launches take before."""
+    """For each column a line as long as the journey takes there, and before it a line for the launch overhead."""
     for stay, how in view.stays_of(run):
         strip = partial(Box, top=y, bottom=y + _STRIP)
         if stay.launching < stay.start:
