@@ -30,7 +30,7 @@ TILE_COLUMNS = (
     "complete", "out",
 )  # fmt: skip
 _OF_TILES = tuple(field.name for field in fields(Tiles))
-"""The columns of `Tiles`, in the order of `TILE_COLUMNS`, whose first is the number."""
+"""The columns of `Tiles`, in the order of `TILE_COLUMNS`, whose first one is the tile's number."""
 CYCLE_COLUMNS = ("cycle", "doing", "tile", "rows_moved_in", "rows_streamed", "at_work", "elements")
 
 _SIDE: Final = 220
@@ -53,7 +53,8 @@ def matmuls(trace: Trace) -> list[int]:
 
 
 def matmul_columns(trace: Trace) -> Columns:
-    """The matmuls by when they start, and of every span the matmul that is shown for it."""
+    """The matmuls in the order of their starts; and for every span the matmul that pictures show for it, the last one
+    begun."""
     found = np.array(matmuls(trace), np.int64)
     before = np.zeros(0, np.int64)
     if len(found):
@@ -64,7 +65,7 @@ def matmul_columns(trace: Trace) -> Columns:
 
 
 def walk_of(trace: Trace, span: int | None) -> ArrayWalk:
-    """A span's matmul on its array; without a span that of the longest one."""
+    """A span's matmul on its array; without a span, the longest matmul."""
     found = matmuls(trace)
     if not found:
         raise BadOption("no array works in this run: it has no matmul")
@@ -93,7 +94,8 @@ def parts_table(walk: ArrayWalk) -> Table:
 
 
 def tiles_table(walk: ArrayWalk) -> Table:
-    """One row a tile that the array holds, in order; cycles of the array's clock, 0 is the first streamed row's."""
+    """One row a tile that the array holds, in order; cycles of the array's clock, 0 is the cycle of the first streamed
+    row."""
     columns = (getattr(walk.tiles, name).tolist() for name in _OF_TILES)
     return Table(TILE_COLUMNS, tuple(zip(range(len(walk.tiles)), *columns, strict=True)))
 
@@ -116,11 +118,13 @@ def last_begun(begins: I64, cycle: int) -> int:
 
 
 def doing_at(walk: ArrayWalk, cycle: int) -> list[str]:
-    """Which of `PARTS` go on in a cycle; `switch` where none does."""
+    """The `PARTS` that go on in a cycle; `switch` if none does, `done` in the last cycle."""
     tiles = walk.tiles
     preload = (tiles.moves_in <= cycle) & (cycle < tiles.moves_in + tiles.moved_in)
     stream = (tiles.enters <= cycle) & (cycle < tiles.enters + tiles.streams)
-    drain = (tiles.enters + tiles.streams <= cycle) & (cycle < tiles.out) & ~stream.any()  # else it costs nothing
+    drain = (
+        (tiles.enters + tiles.streams <= cycle) & (cycle < tiles.out) & ~stream.any()
+    )  # beside a stream it costs nothing
     going = [name for name, each in zip(PARTS, (preload, stream, drain), strict=True) if each.any()]
     return going or ["switch" if cycle < walk.last else "done"]
 
@@ -187,7 +191,8 @@ def walk_text(walk: ArrayWalk, trace: Trace, launches: Launches) -> str:
 
 
 def walk_columns(walk: ArrayWalk, trace: Trace, launches: Launches) -> Columns:
-    """The same for a picture that is drawn elsewhere. Times are cycles of the array's clock since its first one."""
+    """The matmul as columns for a picture that is drawn elsewhere. Times are cycles of the array's clock since its
+    first one."""
     tiles, begin = walk.tiles, walk.first
     found = matmuls(trace)
     unit = [row for row in found if trace.unit[row] == trace.unit[walk.span]]
@@ -253,7 +258,7 @@ def _front(walk: ArrayWalk) -> Picture:
 
 
 def _band(width: float, height: float, low: float, high: float) -> list[tuple[float, float]]:
-    """The corners of what lies in a rectangle between two lines on which x and y add up to `low` and to `high`."""
+    """The corners of the part of a rectangle between two lines, on which x and y add up to `low` and to `high`."""
     low, high = (min(max(each, 0.0), width + height) for each in (low, high))
 
     def right(total: float) -> tuple[float, float]:
@@ -268,7 +273,7 @@ def _band(width: float, height: float, low: float, high: float) -> list[tuple[fl
 
 
 def _time(walk: ArrayWalk) -> Picture:
-    """Tile below tile: moving in, streaming, draining."""
+    """The picture of the tiles over time, one below the other: moving in, streaming, draining."""
     count, tiles = len(walk.tiles), walk.tiles
     shown = min(count, _MOST_TILES)
     last = max(int(tiles.out[:shown].max()), 1)

@@ -32,19 +32,19 @@ from workbench.ir import Launches
 
 VERSION: Final = 1
 NONE: Final = 0xFFFFFFFF
-"""In a column of rows: no row."""
+"""The number that means "no row" in a column of rows."""
 _ALIGNED = 8
-"""A column begins at a multiple of the longest number."""
+"""The bytes of the longest number: each column begins at a multiple of them."""
 _TYPES: Final = {"u8": "u1", "u16": "<u2", "u32": "<u4", "f64": "<f8"}
 """Names of types in the header, the smallest first, and numpy's names of them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Columns by name in one block of bytes, and everything that is short beside it."""
+    """Columns by name in one block of bytes, and a header with all short data."""
 
     header: Mapping[str, Any]
-    """As JSON; `columns` in it says of each: name, type, offset, length."""
+    """Data for JSON; `columns` has the name, type, offset and length of each column."""
     data: bytes
 
     def column(self, name: str) -> npt.NDArray[Any]:
@@ -54,7 +54,7 @@ class Columns:
 
 
 def packed(header: Mapping[str, Any], columns: Mapping[str, npt.NDArray[Any]]) -> Columns:
-    """Columns of whole numbers, none of them below zero, as a block."""
+    """Packs columns of whole numbers, none of them below zero, into one block."""
     places, parts, offset = list[dict[str, Any]](), list[bytes](), 0
     for name, column in columns.items():
         most = int(column.max(initial=0))

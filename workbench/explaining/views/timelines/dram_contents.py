@@ -19,9 +19,10 @@ from workbench.ir import FORWARD, KernelGraph, Launches, Storage
 SAVED: Final = "saved for backward"
 BETWEEN: Final = "in between"
 NEW: Final = "new values"
-"""Of parameters and all else that a run changes: they are made beside the old ones, whose place they take after it."""
+"""The kind of the new values of parameters and of all else that a run changes: they lie beside the old values, and
+replace them after the run."""
 KINDS: Final = ("parameters", "gradients", "optimizer state", NEW, "inputs", "results", SAVED, BETWEEN)
-"""From the bottom of the picture to its top: what stays comes first."""
+"""The kinds from the bottom of the picture to its top: those that stay come first."""
 
 _KIND_OF: Final = {
     **dict.fromkeys(("parameter", "buffer", "constant", "closure"), "parameters"),
@@ -31,15 +32,16 @@ _KIND_OF: Final = {
 }
 
 _TALL, _ABOVE = 220, 1.12
-"""Pixels of the plot, and its height as a part of the most bytes: the rest has the names of parts."""
+"""Height of the plot in pixels, and the top of its axis as a multiple of the most bytes, which leaves room for the
+names of parts."""
 _COLOURS: Final = ("k-LOAD", "k-COPY", "k-HOST", "k-GATHER", "c-data", "k-MATMUL", "k-STORE", "k-VECTOR")
-"""Of the kinds, from the bottom to the top."""
+"""The colours of the kinds, from the bottom to the top."""
 _MEGABYTE: Final = 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A tensor in DRAM, from one launch to another; its views lie in it."""
+    """A tensor in DRAM, with its views, from one launch to another."""
 
     value: str
     kind: str
@@ -50,7 +52,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """The time of a launch, with what it takes to begin, and the bytes that lie in DRAM in it, by `KINDS`."""
+    """The time of a launch with its launch overhead, and the bytes that lie in DRAM meanwhile, by `KINDS`."""
 
     kernel: str
     part: str
@@ -61,22 +63,23 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """All tensors, and all launches."""
+    """The tensors in DRAM, and the launches."""
 
     tensors: tuple[Held, ...]
     stretches: tuple[Stretch, ...]
 
     @property
     def peak(self) -> Stretch | None:
-        """The launch in which most lies in DRAM; the first of several."""
+        """The launch with the most bytes in DRAM; the first one if there are several."""
         return max(self.stretches, key=lambda each: sum(each.bytes), default=None)
 
     def kinds(self) -> tuple[int, ...]:
-        """The kinds that there are, as places in `KINDS`."""
+        """The kinds that occur, as places in `KINDS`."""
         return tuple(place for place, kind in enumerate(KINDS) if any(each.kind == kind for each in self.tensors))
 
     def parts(self) -> list[tuple[str, int, int]]:
-        """The parts of a training step, with the cycles in which each begins and ends; one may come more than once."""
+        """The parts of a training step, with the cycles in which each begins and ends; a part may come more than
+        once."""
         runs = [(part, list(each)) for part, each in groupby(self.stretches, key=lambda stretch: stretch.part)]
         return [(part, each[0].begin, each[-1].end) for part, each in runs if part]
 
@@ -136,7 +139,7 @@ def _between(storage: Storage, parts: list[str]) -> str:
 
 
 def _kinds(lowered: KernelGraph) -> dict[str, str]:
-    """The kind of each storage that is there from the begin to the end."""
+    """The kind of each storage that holds an input, a result or a changed value."""
     graph, base = lowered.captured, lowered.bases
     kinds = {item.value: _KIND_OF[item.kind] for item in graph.inputs}
     found = {base.get(value, value): "results" for value in graph.outputs}

@@ -20,7 +20,7 @@ Time = TypeVar("Time", np.int64, np.float64)
 
 OTHER: Final = "OTHER"
 LAUNCH: Final = "launch"
-"""The cause whose colour the time before a launch has."""
+"""The cause that gives the time before a launch its colour."""
 
 BUSY: Final = "busy, of the run"
 """The meaning of the percentage beside a lane's name."""
@@ -36,7 +36,7 @@ NOTHING: Final = "nothing runs on the machine: no node of this function computes
 class Lane:
     """One hardware unit: its name, the class of unit it belongs to, and the share of the makespan it is busy.
 
-    That is what its bars fill, without what transfers wait for on their way.
+    `busy` counts the time that the bars fill, without the waits of transfers on their way.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Spans:
     idle: I64
     """The cause of the idle time before the span."""
     tails: tuple[tuple[int, I64], ...]
-    """Parts of that time with another cause, in the order of time up to the span's start: a cause, and its cycles."""
+    """The last parts of that idle time, if they have other causes, in the order of time: a cause and its cycles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +90,8 @@ class Idle:
 class Gantt:
     """A timeline as lanes. Spans are sorted by lane, then start.
 
-    A span that waits on its way holds its lane and does no work. How long it waited for what is known, and where within
-    it is not: the waits are put before its work, in the order of the causes.
+    A span that waits on its way holds its lane and does no work. The length of each wait is known, but not its place
+    within the span: the waits are put before the work, in the order of the causes.
     """
 
     lanes: tuple[Lane, ...]
@@ -112,14 +112,14 @@ class Gantt:
     kind: I64
     cause: I64
     work_start: I64
-    """Start of the span's work; equal to `start` when it waits for nothing on its way."""
+    """Start of the span's work; equal to `start` if the span does not wait on its way."""
     idle_time: Idle
-    """Before spans, and within those that wait on their way."""
+    """The idle time before spans, and within spans that wait on their way."""
     row: I64
     """Place of the span in the trace."""
 
     def marked(self, rows: Sequence[int]) -> Gantt:
-        """The same timeline with every span but these of the kind `OTHER`, which is drawn faintly."""
+        """The timeline with all other spans as the kind `OTHER`, which is drawn faintly."""
         kinds = (*self.kinds, OTHER)
         kind = np.where(np.isin(self.row, np.asarray(rows, np.int64)), self.kind, len(kinds) - 1)
         return replace(self, kinds=kinds, kind=kind)
@@ -132,11 +132,11 @@ class Gantt:
         return tuple(int(kind) for kind in np.unique(self.kind))
 
     def used_causes(self) -> tuple[int, ...]:
-        """Causes of idle time that is there to see."""
+        """The causes of the idle time in this timeline."""
         return tuple(int(cause) for cause in np.unique(self.idle_time.cause))
 
     def waiting_kinds(self) -> tuple[int, ...]:
-        """Kinds of which a span waits on its way."""
+        """The kinds with a span that waits on its way."""
         return tuple(int(kind) for kind in np.unique(self.kind[self.start < self.work_start]))
 
     def busy(self, lane: int, edges: F64) -> F64:
@@ -169,7 +169,7 @@ def gantt(
     """The view model of a trace. `units` are (name, group) by lane number, `launches` (kernel, begin, end) in order;
     `waits` name the columns of `Spans.waits`, and are causes like all others.
 
-    A unit waits at the earliest from the begin of the launch: before that there was nothing to wait with.
+    A unit waits from the begin of the launch at the earliest: before that, it had no instruction that could wait.
     """
     works = np.bincount(spans.lane, minlength=len(units)) > 0
     places = np.cumsum(works) - 1
@@ -227,7 +227,7 @@ def _of_lane(lanes: I64, lane: int) -> slice:
 
 
 def _on_its_way(lane: I64, start: I64, waits: I64, causes: I64) -> tuple[Idle, I64]:
-    """The waits of spans while they hold their lane, one cause after another, and where the work of each begins."""
+    """The waits of spans while they hold their lane, one cause after another, and the start of each span's work."""
     ends = start[:, None] + np.cumsum(waits, axis=1, dtype=np.int64)
     columns = np.broadcast_to(causes, waits.shape)
     lanes = np.broadcast_to(lane[:, None], waits.shape)
@@ -236,7 +236,7 @@ def _on_its_way(lane: I64, start: I64, waits: I64, causes: I64) -> tuple[Idle, I
 
 
 def _joined(*pieces: Idle) -> Idle:
-    """All that last at least a cycle, in order."""
+    """All pieces that last at least one cycle, sorted by lane, then start."""
     lane, start, end, cause = (
         np.concatenate([getattr(each, name) for each in pieces]) for name in ("lane", "start", "end", "cause")
     )
@@ -269,7 +269,8 @@ def fitting(kernel: str, letters: float) -> str:
 
 
 def unused_text(names: Sequence[str], letters: int) -> str:
-    """The units that stand idle throughout, as many by name as so many letters hold, at least one; others by number."""
+    """Names the units that are idle throughout, as many as fit into so many letters, at least one; the others are
+    counted."""
     found = f"idle throughout: {', '.join(names)}"
     shown = len(names) - 1
     while len(found) > letters and shown > 0:

@@ -2,8 +2,8 @@
 
 A bar is work, coloured by its kind, and faded where its span only holds the unit and waits on its way. The thin strip
 below says why the unit stood idle. Where a lane holds more spans than pixels, its bars are as high as the share of the
-time they fill. Launches are shaded in turn and named on top; the strip between their names and the lanes is the time
-that each takes to begin.
+time they fill. Launches are shaded in turn and named on top; the strip between their names and the lanes shows the
+launch overhead.
 """
 
 from __future__ import annotations

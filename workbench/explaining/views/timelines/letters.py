@@ -21,10 +21,10 @@ _GLYPHS = {
 }  # fmt: skip
 _WAVE = "~"
 _LEAST = 60
-"""Letters that a line may have in any case."""
+"""The list of idle units may have so many letters in any case."""
 _NOTE = "busy is a share of the run; a small letter is less than half of the time"
 MOST_LETTERS: Final = 10_000
-"""In a line; no terminal is as wide."""
+"""The most letters in a line; no terminal is as wide."""
 
 
 def _check_width(width: int) -> None:
@@ -36,7 +36,7 @@ def timeline_text(view: Gantt, *, width: int = 72) -> str:
     """The timeline in letters, a line a unit: each column shows the kind that fills most of its time.
 
     A capital says that the unit is busy for at least half of the column's time, a small letter that it is busy for
-    less, a wave that spans hold it and wait on their way for longer than they work, a dot that it is idle.
+    less, a wave that spans hold the unit and wait on their way for longer than they work, a dot that the unit is idle.
     """
     whole = max(view.makespan, 1)
     _check_width(width)
@@ -59,7 +59,7 @@ def timeline_text(view: Gantt, *, width: int = 72) -> str:
 
 
 def aligned_text(view: Aligned, *, width: int = 72) -> str:
-    """Timelines below each other in letters, the same nodes at the same place; blank where a journey is not."""
+    """Timelines below each other in letters, the same nodes at the same place; blank where a journey has no work."""
     if not view.lanes:
         return NOTHING
     _check_width(width)
@@ -80,7 +80,7 @@ def aligned_text(view: Aligned, *, width: int = 72) -> str:
 
 
 def _covered(view: Aligned, run: int, edges: F64) -> list[bool]:
-    """True for each letter in most of which the journey is there."""
+    """True for each letter in whose middle the journey has work."""
     middles = (edges[:-1] + edges[1:]) / 2
     stays = [stay for column in view.columns if (stay := column.stays[run]) is not None]
     return [any(stay.start <= middle < stay.end for stay in stays) for middle in middles.tolist()]

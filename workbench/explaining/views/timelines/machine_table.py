@@ -15,7 +15,8 @@ def machines_table(machines: Sequence[Machine]) -> Table:
     """One row a machine with the figures that a first look wants; `assumed` counts those nobody published, `fitted`
     those that were chosen to meet a measurement.
 
-    Cores, chiplets, common memory, kind of memory and `fitted` are told where a machine is not like the plainest.
+    Cores, chiplets, common memory, kind of memory and `fitted` have a column only if a machine differs from the
+    plainest.
     """
     rows = [
         {
@@ -42,8 +43,8 @@ def machines_table(machines: Sequence[Machine]) -> Table:
 
 
 def figures_table(machine: Machine) -> Table:
-    """One row a figure of a machine: what it is, and where that comes from; `assumed` if nobody published it, and
-    `fitted: ` by what if it was chosen to meet a measurement."""
+    """One row a figure of a machine: its value and its source, which is `assumed` if nobody published the figure, and
+    `fitted: ` with the measurement if the figure was chosen to meet it."""
     figures = ((name, value) for name, value in machine.figures().items() if name != "name")
     return Table(
         ("figure", "value", "source"), tuple((name, value, machine.provenance.told(name)) for name, value in figures)
@@ -51,7 +52,7 @@ def figures_table(machine: Machine) -> Table:
 
 
 def told_apart(machines: Sequence[Machine]) -> list[str]:
-    """A label for each machine; where machines that differ would get the same one, by the figures that differ."""
+    """A label for each machine; the labels of different machines with the same label have the figures that differ."""
     labels = [machine.label for machine in machines]
     for label in set(labels):
         same = [place for place, each in enumerate(labels) if each == label]

@@ -133,7 +133,7 @@ def _flows(trace: Trace) -> Iterator[dict[str, Any]]:
             shared = {"cat": "dependence", "name": name, "id": number, "pid": _UNITS}
             begin, end = (_time(trace, int(column[known])) for column in (trace.start, trace.end))
             into = _time(trace, int(trace.start[waits]))
-            # Its last nanosecond, since a slice ends before its end; a product may begin before another one is over.
+            # The slice's last nanosecond, since its end is outside; a product may begin before another one is over.
             out = max(begin, min(round(end - 0.001, 3), into))
             yield {"ph": "s", **shared, "tid": int(trace.unit[known]), "ts": out}
             yield {"ph": "f", "bp": "e", **shared, "tid": int(trace.unit[waits]), "ts": into}
@@ -160,7 +160,7 @@ def _counters(trace: Trace) -> Iterator[dict[str, Any]]:
 
 
 def _counter(trace: Trace, name: str, unit: str, begin: I64, end: I64, amount: I64) -> Iterator[dict[str, Any]]:
-    """A track that says how much there is at each time, of amounts that are there from their begin to their end."""
+    """A counter track: at each time the sum of the amounts, each of which lasts from its begin to its end."""
     cycles, at = np.unique(np.concatenate([begin, end]).astype(np.int64), return_inverse=True)
     change = np.bincount(at, np.concatenate([amount, -amount]), minlength=len(cycles))
     for cycle, value in zip(cycles.tolist(), np.cumsum(change).astype(np.int64).tolist(), strict=True):

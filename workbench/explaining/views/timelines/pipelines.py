@@ -1,6 +1,6 @@
 """A kernel's loop over tiles as it ran: iterations one below the other, each with its loads, its work, its stores.
 
-A row is a stretch of the program with one iteration of the loops around it, and a core. Instructions outside of the
+A row is a stretch of one core's program with one iteration of the loops around it. Instructions outside of the
 innermost loop, before or after it, are a row of their own. A transfer is hidden in the cycles in which an array, the
 vector or the scalar unit of its core is busy with any iteration of the same launch.
 """
@@ -62,7 +62,7 @@ class Pipeline:
     launch: int
     kernel: str
     loops: tuple[str, ...]
-    """Of the row that has most, outermost first."""
+    """The loops of the row with the most loops, outermost first."""
     rows: tuple[Row, ...]
 
     @property
@@ -72,17 +72,17 @@ class Pipeline:
 
     @cached_property
     def busy(self) -> dict[int, I64]:
-        """Of each core the stretches in which it computes, merged: begins and ends below each other."""
+        """Core -> the stretches in which it computes, merged: a row of begins and a row of ends."""
         return {core: _merged(self.trace, self._computing(core)) for core in {row.core for row in self.rows}}
 
     @cached_property
     def _busy_before(self) -> dict[int, I64]:
-        """Of each core, busy cycles before each of its stretches, and all."""
+        """Core -> its busy cycles before each of its stretches, and in all."""
         return {core: np.concatenate([[0], np.cumsum(end - begin)]) for core, (begin, end) in self.busy.items()}
 
     @cached_property
     def _lanes(self) -> dict[int, list[I64]]:
-        """Of each core the spans that compute, unit by unit, in order."""
+        """Core -> its spans that compute, unit by unit, in the order of time."""
         found = dict[int, list[I64]]()
         for core in self.busy:
             spans = self._computing(core)
@@ -92,7 +92,7 @@ class Pipeline:
 
     @cached_property
     def row_of(self) -> dict[int, int]:
-        """Span -> row."""
+        """Span -> the number of its row."""
         return {span: number for number, row in enumerate(self.rows) for span in row.spans}
 
     def _computing(self, core: int) -> I64:
@@ -111,7 +111,7 @@ class Pipeline:
         return int((end - begin).sum())
 
     def hidden(self, core: int, spans: I64) -> int:
-        """Of these cycles, those in which the core computes."""
+        """Cycles in which at least one of the spans runs and the core computes."""
         begin, end = _merged(self.trace, spans)
         return int((self._computed(core, end) - self._computed(core, begin)).sum())
 
@@ -125,7 +125,7 @@ class Pipeline:
         return before[place] - over
 
     def during(self, core: int, span: int) -> tuple[int, ...]:
-        """Rows of whose computing a part runs in the time of a span."""
+        """The rows with computing spans that overlap the time of a span."""
         start, end = int(self.trace.start[span]), int(self.trace.end[span])
         found = set[int]()
         for lane in self._lanes[core]:
@@ -136,7 +136,7 @@ class Pipeline:
 
     @cached_property
     def whole(self) -> tuple[int, int]:
-        """Cycles in which anything moves from or to DRAM, all cores' added up, and those of them that are hidden."""
+        """Cycles in which anything moves from or to DRAM, summed over the cores, and the hidden ones among these."""
         sums = np.zeros(2, np.int64)
         for core in self.busy:
             mine = [self.of_stage(row, "load", "store") for row in self.rows if row.core == core]
@@ -158,7 +158,7 @@ class Pipeline:
 
     @cached_property
     def _slots(self) -> list[tuple[str, ...]]:
-        """Of each instruction."""
+        """The slots of each instruction."""
         program, names = self.program, [buffer.name for buffer in self.program.buffers]
         inside: list[bool] = (program.space == Space.SCRATCHPAD).tolist()
         targets: list[int] = program.target.tolist()
@@ -172,7 +172,8 @@ class Pipeline:
 
 
 def pipeline_of(trace: Trace, launches: Launches, kernel: str | int, loop: str | None) -> Pipeline:
-    """The launch of a kernel, the first one by its name, with a row for each iteration of the loop."""
+    """The pipeline of a launch by its number, or of the first launch of a kernel by its name, with a row for each
+    iteration of the loop."""
     number = _launch(launches, kernel)
     launched = trace.launches[number]
     if isinstance(launched, HostCall):
@@ -194,7 +195,7 @@ def _known_loops(program: TileProgram) -> tuple[str, ...]:
 
 
 def of_tiles(trace: Trace) -> list[int]:
-    """Launches that run tiles, on no host."""
+    """The launches that run tiles, as steps on the host do not."""
     return [
         number for number, each in enumerate(trace.launches) if not isinstance(each, HostCall) and len(each.program)
     ]
@@ -281,7 +282,7 @@ def title(view: Pipeline) -> str:
 
 
 def sum_text(view: Pipeline) -> str:
-    """The hidden part of the moves."""
+    """Says in how many cycles anything moves, and how many of these are hidden."""
     moving, hidden = view.whole
     if not moving:
         return "nothing moves from or to DRAM"
@@ -299,7 +300,8 @@ def pipeline_text(view: Pipeline) -> str:
 
 
 def pipeline_columns(view: Pipeline) -> Columns:
-    """The same for a picture that is drawn elsewhere: spans row by row; times are cycles since the launch began."""
+    """The pipeline as columns for a picture that is drawn elsewhere: spans row by row; times are cycles since the
+    launch began."""
     trace, begin, table = view.trace, view.begin, spans_table(view)
     column = {name: [row[place] for row in table.rows] for place, name in enumerate(table.columns)}
     spans = np.array(column["span"], np.int64)
@@ -346,7 +348,7 @@ def pipeline_columns(view: Pipeline) -> Columns:
 
 
 def _lists(name: str, lists: Sequence[Sequence[int]]) -> dict[str, I64]:
-    """Lists of numbers as two columns: where each begins, and all one after another."""
+    """Lists of numbers as two columns: the place at which each list begins, and the numbers of all lists."""
     starts = np.cumsum([0, *map(len, lists)])
     flat = [number for each in lists for number in each]
     return {f"{name}_first": starts, name: np.array(flat, np.int64)}

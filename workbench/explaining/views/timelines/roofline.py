@@ -26,7 +26,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A kernel, all its launches together, or the whole."""
+    """A kernel, all its launches together, or the whole run."""
 
     kernel: str
     launches: int
@@ -39,21 +39,21 @@ class Point:
     runs: float
     stretches: float
     least: tuple[float, ...]
-    """Cycles that it takes at least, by `ROOFS`."""
+    """The least cycles that the kernel needs under each of the `ROOFS`."""
 
     @property
     def operations(self) -> int:
-        """A multiply-add is one, as an operation on an element is."""
+        """The number of operations: a multiply-add counts as one, as an operation on an element does."""
         return self.macs + self.element_ops
 
     @property
     def run(self) -> float:
-        """Bytes that lie together in DRAM, the mean of all pieces."""
+        """The mean number of bytes that lie together in DRAM, over all pieces."""
         return self.asked / self.runs if self.runs else 0.0
 
     @property
     def stretch(self) -> float:
-        """Bytes that a queue moves side by side, likewise."""
+        """The mean number of bytes that a queue moves side by side, over all pieces."""
         return self.asked / self.stretches if self.stretches else 0.0
 
     @property
@@ -63,7 +63,7 @@ class Point:
 
     @property
     def intensity_least(self) -> float:
-        """Operations for each byte that would have to be moved."""
+        """Operations for each of the least possible bytes."""
         return _ratio(self.operations, self.least_bytes)
 
     @property
@@ -73,17 +73,17 @@ class Point:
 
     @property
     def ceiling(self) -> str:
-        """The roof that it would reach first if it were faster."""
+        """The roof that limits the kernel: the one under which it needs the most cycles."""
         return ROOFS[self.least.index(max(self.least))] if any(self.least) else ""
 
     @property
     def ceiling_attained(self) -> float:
-        """Operations a cycle under that roof."""
+        """Operations a cycle at the roof that limits the kernel."""
         return _ratio(self.operations, max(self.least))
 
     @property
     def share(self) -> float:
-        """Of the roof: the cycles that it takes at least, of those that it takes."""
+        """The least cycles under the roof that limits the kernel, divided by the kernel's cycles."""
         return max(self.least) / max(self.cycles, 1)
 
     @property
@@ -104,9 +104,9 @@ class Roofline:
     peaks: dict[str, float]
     """Operations a cycle of the arrays and of the vector unit, bytes a cycle of the memory."""
     points: tuple[Point, ...]
-    """In the order of their first launches."""
+    """The kernels in the order of their first launches."""
     whole: Point | None
-    """None where nothing runs on the machine."""
+    """The whole run; None where nothing runs on the machine."""
     host_steps: int
     host_cycles: int
 

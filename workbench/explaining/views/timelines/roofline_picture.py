@@ -19,14 +19,14 @@ READING: Final = (
     "filled: by the bytes that the memory moved; ring: by the least possible bytes; dotted: up to the kernel's own roof"
 )
 COLOURS: Final = {ARRAYS: "k-MATMUL", VECTOR: "k-VECTOR", MEMORY: "c-memory_peak", SHORT: "c-inefficient_transfers"}
-"""A roof has the colour of the unit's work, and of what is waited for: see ground/basics/colours.py."""
+"""The colour of each roof: that of the unit's work, or of the waits for the memory; see ground/basics/colours.py."""
 _SHAPE = 0.5
 """Height of the plot, as a part of its width."""
 _NAMED, _LETTERS = 6, 20
 _FONT: Final = 11.0
 """Pixels of a name's letters, for which the picture is laid out."""
 _LETTER, _HIGH, _RADIUS = 0.6 * _FONT, 13.0, 7.0
-"""Width of a letter and height of a name, at most as a rule, and the room that a mark takes."""
+"""Upper estimates of a letter's width and a name's height, and the room that a mark takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +41,21 @@ class Roof:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One kernel, or the whole."""
+    """The mark of one kernel, or of the whole run."""
 
     point: Point
     ring: float
-    """Its place on the axis of intensity if only the least bytes moved."""
+    """The mark's place on the axis of intensity if only the least bytes moved."""
     name: str
-    """Empty for kernels of few cycles, and for one that lies on another, which has both names."""
+    """The name of the mark; empty for kernels of few cycles, and for a mark that lies on another, which has both
+    names."""
     label: tuple[float, float]
-    """Begin of its name, in pixels to the right of the mark and above it."""
+    """Begin of the name, in pixels to the right of the mark and above it."""
 
     @property
     def leader(self) -> tuple[float, float] | None:
-        """The end of a line from the mark to a name that does not stand beside it, likewise."""
+        """The end of a line from the mark to a name that does not stand beside it, in the pixels of `label`; None
+        without a line."""
         across, up = self.label
         beside = abs(up + _HIGH / 2) <= 1.3 * _HIGH
         return None if beside or not self.name else (across - 2 if across > 0 else -_RADIUS, up + _HIGH / 2)
@@ -71,16 +73,16 @@ class Chart:
     marks: tuple[Mark, ...] = ()
 
     def place(self, x: float, y: float) -> tuple[float, float]:
-        """Pixels from the lower left corner."""
+        """The place of two values, in pixels from the lower left corner."""
         return self.x.part(x) * self.width, self.y.part(y) * self.height
 
     def at(self, point: Point) -> tuple[float, float]:
-        """Pixels of a kernel, likewise."""
+        """The place of a kernel, in pixels from the lower left corner."""
         return self.place(point.intensity, point.attained)
 
 
 def roofline_picture(found: Roofline, width: float = 860) -> Picture:
-    """The picture, its legend, and what has no place in it."""
+    """The picture, its legend, and notes on the kernels that have no place in it."""
     label, notes = f"roofline on {found.machine}", found.notes()
     if found.whole is None:
         return Picture(label, nothing=NOTHING, notes=notes)
@@ -139,7 +141,7 @@ def _told(point: Point) -> str:
 
 
 def decades(limits: tuple[float, float]) -> list[float]:
-    """The powers of ten between."""
+    """The powers of ten between the limits."""
     low, high = math.ceil(math.log10(limits[0]) - 1e-9), math.floor(math.log10(limits[1]) + 1e-9)
     return [10.0**power for power in range(low, high + 1)]
 
@@ -192,7 +194,7 @@ def _lines(found: Roofline, named: list[Point], box: Chart) -> tuple[Roof, ...]:
 
 
 def _apart(rate: float, other: float, box: Chart) -> float:
-    """Pixels between two slopes; one that is nearer to another than its name is high is no line of its own."""
+    """Pixels between two slopes; a slope that is nearer to another one than the height of a name is not drawn."""
     wide, high = box.width / math.log(box.x.high / box.x.low), box.height / math.log(box.y.high / box.y.low)
     return abs(math.log(rate / other)) * wide * high / math.hypot(wide, high)
 
@@ -221,7 +223,7 @@ def _marks(box: Chart, shown: list[Point], named: list[Point]) -> tuple[Mark, ..
 
 
 def _names(places: list[tuple[float, float]], wanted: list[bool], kernels: list[str]) -> list[str]:
-    """The name of each mark: one that lies on another gives that one its number."""
+    """The name of each mark; a mark that lies on another adds its number to the name of that mark."""
     names = ["" for _ in kernels]
     for index in (each for each, is_wanted in enumerate(wanted) if is_wanted):
         under = next(
@@ -260,7 +262,7 @@ def _box(x: float, y: float, label: tuple[float, float], wide: float) -> _Box:
 
 
 def _free(x: float, y: float, wide: float, taken: list[_Box], box: Chart) -> tuple[float, float]:
-    """Beside the mark, above or below it, where least stands already."""
+    """The place of a name beside, above or below its mark that covers the least."""
     rises = [step * _HIGH * side for step in (0.0, 1.2, 2.4, 3.6) for side in ((1,) if not step else (-1, 1))]
     tried = [(across, rise - _HIGH / 2) for rise in rises for across in (_RADIUS + 3, -_RADIUS - 3 - wide)]
     inside = _Box(0.0, 0.0, box.width, box.height)

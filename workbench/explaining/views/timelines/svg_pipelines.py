@@ -17,13 +17,13 @@ from workbench.ground.basics.svg_painter import svg_of
 
 _MOST_ROWS: Final = 14
 _WIDE, _LANE = 700, 7
-"""A row has a lane for what is loaded, one for what is computed, one for what is stored."""
+"""Pixels of the picture's width and of a lane; each row has a lane for loads, one for computing and one for stores."""
 _LANE_OF: Final = {"load": 0, "copy": 0, "compute": 1, "barrier": 1, "store": 2}
 _HIGH: Final = 3 * _LANE + 6
 
 
 def pipeline_svg(view: Pipeline) -> Markup:
-    """Bars by iteration; the light bands are when the core computes: what moves within them is hidden."""
+    """Bars by iteration; in the light bands the core computes, so transfers within them are hidden."""
     shown = view.rows[:_MOST_ROWS]
     if not shown:
         return html("<p><b>{}</b></p>", title(view))
@@ -67,7 +67,7 @@ def _lane(view: Pipeline, span: int, top: int) -> int:
 
 
 def _wait(view: Pipeline, span: int, top: int) -> Iterator[Line]:
-    """A line from when it was issued to when it began."""
+    """A line from the issue of a span to its start."""
     start, issue, y = int(view.trace.start[span]), int(view.trace.issue[span]), _lane(view, span, top) + 3
     cause = Cause(view.trace.cause[span])
     if start > issue:

@@ -38,7 +38,7 @@ _GROUPS = tuple(unit.name for unit in UNITS)
 
 
 def event_columns(trace: Trace, launches: Launches) -> dict[str, Sequence[Cell]]:
-    """Every span, column by column; `origins` are the captured nodes it works for."""
+    """Every span, column by column; `origins` are the captured nodes that a span works for."""
     from simulator.analysis.memory_use import memory_use_of  # only here: these load the compiler, which most views
     from simulator.analysis.slack import slack_of  # of a trace do not wait for
 
@@ -97,8 +97,8 @@ def sum_text(trace: Trace) -> str:
 
 
 def by_kernel(trace: Trace) -> Table:
-    """One row a kernel: launches, cycles, DRAM bytes, on several chiplets those in requests that lie on another than
-    who asks, and how many cycles each class of unit is busy in it."""
+    """One row a kernel: launches, cycles, DRAM bytes (with several chiplets also those on another chiplet than the
+    requesting one), and the busy cycles of each class of unit."""
     cycles = kernel_cycles(trace)
     kernel_of_launch = np.array([list(cycles).index(kernel) for kernel in trace.kernels], np.int64)
     of_span = kernel_of_launch[trace.launch] if len(trace) else np.zeros(0, np.int64)
@@ -117,9 +117,9 @@ def by_kernel(trace: Trace) -> Table:
 def transfers(trace: Trace) -> Table:
     """One row a kernel and kind of transfer from or to DRAM.
 
-    `bytes` are what is asked for, `moved` what the memory moves for it in whole requests; `run` and `stretch` the mean
-    over all runs and stretches (a stretch, and so a mean of it, is only of LOADs and STOREs); `peak_share` is what is
-    asked for, of what the memory could move in the time of these transfers.
+    `bytes` are the needed bytes, `moved` those that the memory moves in whole requests; `run` and `stretch` are means
+    over all runs and stretches (only LOADs and STOREs have stretches); `peak_share` is the needed bytes, divided by the
+    bytes that the memory could move in the time of these transfers.
     """
     from simulator.analysis.memory_use import memory_use_of  # only here, as above
 
@@ -140,7 +140,8 @@ def transfers(trace: Trace) -> Table:
 
 
 def _mean(needed: _Numbers, each: _Numbers) -> float:
-    """Bytes of a piece, where these are asked for in pieces of so many."""
+    """The mean bytes of a piece, if the needed bytes of each transfer come in pieces of `each` bytes; 0 if some have no
+    pieces."""
     return float(needed.sum() / np.sum(needed / each)) if each.all() else 0.0
 
 
@@ -154,11 +155,12 @@ def busy_by_group(trace: Trace, mine: np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 def by_op(trace: Trace, launches: Launches, lowered: KernelGraph) -> Table:
-    """One row a captured node: its part of the busy unit cycles and of the bytes, and the spans it has a part in.
+    """One row a captured node: its part of the busy unit cycles and of the bytes, and the number of spans that work for
+    it.
 
-    What a span that works for several nodes at once takes and moves, as of fused ops, is divided among them, as equally
-    as whole numbers allow; what no node claims is the row without a name. So cycles and bytes add up to the totals of
-    the trace, and spans to more where nodes share them.
+    The cycles and bytes of a span that works for several nodes, such as fused ops, are divided among the nodes as
+    equally as whole numbers allow; those of spans without a node are in the row without a name. So cycles and bytes add
+    up to the totals of the trace; a span that nodes share counts for each of them.
     """
     shares: dict[str, list[int]] = {}
     lengths, sizes = trace.busy_cycles.tolist(), trace.bytes.tolist()
@@ -192,12 +194,13 @@ def _no_channels(trace: Trace) -> str:
 
 
 def _missing(trace: Trace, what: str, figure: str) -> str:
-    """Parts that a table is about and a machine lacks, and the figure that adds them."""
+    """Says what the machine lacks for a table, and which figure adds it."""
     return f"{trace.machine.label} {what}; one that has: j.with_(machine=j.machine.with_({figure}))"
 
 
 def memory(trace: Trace) -> Table:
-    """One row a channel of a banked memory: requests, what they found, ACTs, refreshes, bytes, cycles by state."""
+    """One row a channel of a banked memory: requests, row hits, misses and conflicts, ACTs, refreshes, bytes, cycles by
+    state."""
     columns = ("channel", *CHANNEL_COUNTERS, "bytes", *CHANNEL_CYCLES)
     rows = tuple(tuple(row[column] for column in columns) for row in channels_of(trace))
     return Table(columns, rows, _no_channels(trace))
@@ -234,7 +237,7 @@ def critical_path(trace: Trace) -> Table:
 
 
 def energy(trace: Trace) -> Table:
-    """One row a kernel, unit and kind: how many there were, what each takes, and what all took, in picojoules.
+    """One row a kernel, unit and kind: their number, the picojoules of each, and the picojoules of all.
 
     A figure of the machine that nobody published is `assumed`, one that was chosen to meet a measurement `fitted`.
     """
@@ -244,13 +247,13 @@ def energy(trace: Trace) -> Table:
 
 
 def _guessed(trace: Trace, key: tuple[str, str]) -> tuple[bool, bool]:
-    """Two truths of the figure for an activity of a unit: it is assumed; it is fitted."""
+    """Two bools about the figure for an activity of a unit: it is assumed; it is fitted."""
     name = ENERGY_FIGURES[key]
     return name in trace.machine.assumed, name in dict(trace.machine.fitted)
 
 
 def energy_by_unit(trace: Trace) -> Table:
-    """One row a unit and kind, over all kernels, and each one's share of the whole."""
+    """One row a unit and kind, over all kernels, and the share of each in the whole energy."""
     sums: dict[tuple[str, str], list[float]] = {}
     for spent in energy_of(trace):
         row = sums.setdefault((spent.unit, spent.kind), [0.0, 0.0])
@@ -261,7 +264,8 @@ def energy_by_unit(trace: Trace) -> Table:
 
 
 def skipped(trace: Trace, launches: Launches, lowered: KernelGraph) -> Table:
-    """One row a kernel and tensor that it loads, by tiles, and one for its products: how many, and how many skipped."""
+    """One row a kernel and tensor that it loads, by tiles, and one for its products: their number, and the number of
+    skipped ones."""
     sums: dict[tuple[str, str], list[int]] = {}
     known: dict[tuple[str, str], bool] = {}
     names = user_names(lowered)
@@ -281,7 +285,7 @@ def skipped(trace: Trace, launches: Launches, lowered: KernelGraph) -> Table:
 
 
 def on_critical_path(trace: Trace) -> tuple[int, ...]:
-    """The spans that the makespan waits for."""
+    """The spans on the critical path, without those that only have a wait for issue on it."""
     issued = Cause.ISSUE.label
     return tuple(sorted({step.span for step in critical_path_of(trace) if step.span >= 0 and step.what != issued}))
 
@@ -318,7 +322,7 @@ def group_of(unit: str) -> str:
 
 
 def gantt_of(trace: Trace, launches: Sequence[int] | None = None) -> Gantt:
-    """The geometry of the trace's timeline; of these `launches` alone, as if no others were between them."""
+    """The geometry of the trace's timeline; with `launches`, of these alone, as if no others were between them."""
     found, causes = waited(trace), [cause.label for cause in Cause] + [MEMORY_PEAK, INEFFICIENT]
     columns = _waits(trace, found)
     spans = Spans(

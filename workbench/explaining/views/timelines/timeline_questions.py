@@ -28,7 +28,7 @@ FIELDS: Final = ("kernel", "node", "kind", "unit")
 FINISHED: Final = "finished"
 HOSTED: Final = "host"
 ANOTHER: Final = "another span"
-"""The wait, where the trace does not record a span for it."""
+"""The words for a blocker that the trace does not record."""
 MEMORY: Final = (MEMORY_PEAK, INEFFICIENT)
 
 REASONS: Final[Mapping[str, str]] = MappingProxyType(
@@ -64,8 +64,8 @@ REASONS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def area(trace: Trace, begin: int, end: int, units: Sequence[str] | None = None) -> Table:
-    """One row a unit. A span belongs to it with the part of its time that lies in the area, and its bytes likewise:
-    they are taken to move evenly over the span."""
+    """One row a unit. A span counts with the part of its time that lies in the area, and with the same part of its
+    bytes, which are taken to move evenly over the span."""
     if not 0 <= begin < end <= trace.makespan:
         raise BadOption(
             f"area({begin:,}, {end:,}): expected two cycles of this run in order, from 0 to its end, {trace.makespan:,}"
@@ -86,7 +86,7 @@ def area(trace: Trace, begin: int, end: int, units: Sequence[str] | None = None)
 
 
 def unit_number(trace: Trace, unit: str) -> int:
-    """The place of a unit's name; an unknown one is an error that names those that are there."""
+    """The place of a unit's name; for an unknown name raises an error that lists the known ones."""
     if unit not in trace.unit_names:
         raise BadOption(
             f"there is no unit {unit!r} on {trace.machine.label}{did_you_mean(unit, trace.unit_names)}; "
@@ -126,8 +126,8 @@ class Gap:
 
 
 def gap(trace: Trace, unit: str, cycle: int, launches: Launches | None = None) -> Gap:
-    """The idle time of a unit around a cycle; an error where the unit is at work. With the launches, kernels are called
-    by their own names, and not by those whose programs they run."""
+    """The idle time of a unit around a cycle; raises if the unit is at work. With `launches`, the reason has the
+    kernel's own name, not the name of the kernel whose program it runs."""
     found = gap_in(gantt_of(trace), trace, unit, cycle)
     if found.cause not in (HOSTED, FINISHED) or found.next_span >= 0 or launches is None:
         return found
@@ -137,7 +137,7 @@ def gap(trace: Trace, unit: str, cycle: int, launches: Launches | None = None) -
 
 
 def gap_in(view: Gantt, trace: Trace, unit: str, cycle: int) -> Gap:
-    """The same, for callers that keep the trace's picture."""
+    """The idle time of a unit around a cycle, for callers that keep the timeline's geometry."""
     unit_number(trace, unit)
     if not 0 <= cycle < trace.makespan:
         raise BadOption(f"gap({unit!r}, {cycle:,}): expected a cycle of this run, 0 to {trace.makespan - 1:,}")
@@ -169,7 +169,7 @@ def gap_table(found: Gap) -> Table:
 
 
 def reason_text(trace: Trace, cause: str, row: int, waited_for: int) -> str:
-    """The reason in words."""
+    """The reason of a wait in words."""
     names = {"next": named(trace, row), "blocker": named(trace, waited_for) if waited_for >= 0 else ANOTHER}
     return REASONS[cause].format(**names)
 
@@ -180,7 +180,7 @@ def named(trace: Trace, row: int) -> str:
 
 
 def blockers(trace: Trace) -> I64:
-    """The row of the span that each waited for last, -1 for none."""
+    """The row of the span that each span waited for last, -1 for none."""
     first = np.array([rows.start for rows in trace.rows_by_launch], np.int64)
     return np.where(trace.blocker >= 0, trace.blocker + first[trace.launch], -1).astype(np.int64)
 
@@ -197,7 +197,7 @@ def _blocker(trace: Trace, row: int, cause: str) -> int:
 
 
 def _outside(trace: Trace, unit: str, cycle: int, starts: I64, ends: I64) -> Gap:
-    """Idle time of no span: before a launch begins, or when the unit has done all that it does in one."""
+    """Idle time that no span ends: before a launch begins, or after the unit's last work in a launch."""
     before = int(ends[ends <= cycle].max(initial=0))
     after = int(starts[starts > cycle].min(initial=trace.makespan))
     done = 0
@@ -220,7 +220,7 @@ class Word:
 
 
 def words(text: str) -> tuple[Word, ...]:
-    """`kind:load k3` as words; a field that is not there is an error."""
+    """`kind:load k3` as words; raises for an unknown field."""
     return tuple(_word(each) for each in text.lower().split())
 
 
@@ -237,7 +237,7 @@ def _word(text: str) -> Word:
 
 
 def search(trace: Trace, launches: Launches, text: str) -> npt.NDArray[np.int64]:
-    """Rows of the spans that have all of the words, wherever each stands in a name; case does not matter."""
+    """Rows of the spans that have all of the words, each anywhere in a name; case does not matter."""
     sets, set_of = origin_sets(trace, launches)
     fields: dict[str, tuple[npt.NDArray[np.integer], list[str]]] = {
         "kernel": (trace.launch, [f"{each.name} {each.kernel}" for each in launches.launches]),

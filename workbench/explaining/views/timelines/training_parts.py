@@ -21,7 +21,7 @@ def launches_by_part(lowered: KernelGraph) -> dict[str, list[int]]:
 
 
 def by_part(trace: Trace, lowered: KernelGraph) -> Table:
-    """One row a part: its launches, the cycles of all with what each takes to begin, and the bytes they move.
+    """One row a part: its launches, their cycles with the launch overhead, and the bytes that they move.
 
     The cycles add up to the makespan.
     """
