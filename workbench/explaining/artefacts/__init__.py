@@ -1,7 +1,7 @@
 """The artefacts of the stages: thin handles over records, with the same few properties.
 
 Every handle has `.record` (the data itself, for programs), `.table` (a DataFrame), `.text()` and `.html()` (for
-reading), and shows itself in a notebook. Properties of one stage alone stand beside them, in that stage's file.
+reading), and shows itself in a notebook. The properties of a single stage are in that stage's file.
 """
 
 from __future__ import annotations

@@ -65,7 +65,8 @@ class Rendered(Handle[tuple[KernelModule, ...]]):
     titles: dict[str, str] = field(default_factory=dict[str, str], compare=False)
     """The title of each kernel."""
     file: str = field(default="", compare=False)
-    """The file that texts are from, if nobody vouches for it: MLIR is given them as far as a file may ask for it."""
+    """The file of a journey that nobody vouches for, else empty: MLIR then takes its texts only as far as a file may
+    ask for."""
 
     def _table(self) -> Table:
         return titles.with_titles(kernel_tables.rendered_table(self.record, self.hosts), self.titles)

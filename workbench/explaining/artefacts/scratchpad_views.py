@@ -71,15 +71,15 @@ class Scratchpad(Shown):
 
     @knows_its_options
     def plot(self, ax: Axes | None = None, *, style: str = "theme", width: float = 11.0) -> Axes:
-        """The same picture with matplotlib: `style` is light, dark or the notebook's theme, `width` its inches."""
+        """The picture with matplotlib: `style` is light, dark or the notebook's theme, `width` the inches."""
         picture = functools.partial(scratchpad_picture, self.record)
         return drawing("As text it is j.simulated.scratchpad.text().").axes(picture, ax, style=style, width=width)
 
     @knows_its_options
     def widget(self) -> object:
-        """The scratchpad and the tiles cycle by cycle, in a notebook: scrub, play, step. It opens at the first
-        selected span. `.cycle` of the widget is the cycle that it shows, and `j.simulated.at(cycle)` the same as
-        tables. See docs/scratchpad-and-tiles.md."""
+        """The scratchpad and the tiles cycle by cycle, in a notebook: scrub, play, step. It opens at the first selected
+        span. `.cycle` of the widget is the cycle that it shows, and `j.simulated.at(cycle)` has that cycle as tables.
+        See docs/scratchpad-and-tiles.md."""
         if self._open is None:
             raise BadOption("widget(): this mapping did not run, so it has no cycles to step through; .plot() shows it")
         return self._open(self.record.begin, self.record.end)

@@ -93,8 +93,8 @@ class Simulated(Handle["Trace"]):
 
         For a transfer from or to DRAM `bytes` are the needed bytes, `moved` those that the memory moves in whole
         requests, `run` the bytes that lie together in DRAM, `stretch` those that a queue moves side by side, and
-        `peak_share` the needed bytes, divided by the bytes that streams move in the transfer's own cycles, at most 1.
-        Cycles in which the memory served other transfers do not count.
+        `peak_share` the needed bytes, divided by the bytes that long streams would move in the transfer's own cycles,
+        at most 1. Cycles in which the memory served other transfers do not count.
         """
         return data_frames.frame_of_columns(timeline.event_columns(self.record, self.scheduled.launches))
 
@@ -174,7 +174,7 @@ class Simulated(Handle["Trace"]):
 
     @cached_property
     def dram(self) -> DramView:
-        """The bytes that lie in DRAM at each launch: parameters, what is saved for the backward pass, and so on."""
+        """The bytes that lie in DRAM at each launch: parameters, tensors saved for the backward pass, and so on."""
         return DramView(dram_contents.contents(self.record, self.scheduled.launches, self.lowered))
 
     @property

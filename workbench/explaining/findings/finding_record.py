@@ -26,7 +26,7 @@ class Remedy:
     """True if, with `machine`, the same program cannot use the changed figures. Tilings are then chosen again, nothing
     is predicted, and `tried()` measures."""
     change: str = ""
-    """A change of the traced function itself, by its name: see `source_changes.py`."""
+    """The name of a change of the traced function itself: see `source_changes.py`."""
 
     @staticmethod
     def of_machine(**figures: float) -> Remedy:

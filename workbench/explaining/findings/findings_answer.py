@@ -58,7 +58,7 @@ class Findings(CardTable):
         """The findings with `gain`: the cycles that each remedy saves, measured by compiling and simulating a copy with
         the remedy. With `same_machine` it tries only remedies that keep the machine.
 
-        Where that is not possible, `untried` has the reason: a loaded journey cannot try a change of the function.
+        Where a remedy cannot be tried, `untried` has the reason: a loaded journey cannot try a change of the function.
         """
         trials, found = self._own()
         known = dict[str, tuple[int | None, str]]()
@@ -103,7 +103,7 @@ class Findings(CardTable):
 
     @knows_its_options
     def followed(self, steps: int = 3, *, same_machine: bool = False) -> StepTable:
-        """The saving of several remedies together: one row a step, the first of them without a change.
+        """The saving of several remedies together: one row a step, the first row without a change.
 
         Each step follows the remedy with the largest predicted saving, or with most cycles at stake where none is
         predicted, on a copy with all remedies before, and searches the copy for findings. A remedy that saves nothing

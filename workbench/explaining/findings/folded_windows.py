@@ -29,9 +29,9 @@ def folds(module: object) -> bool:
 def folded_window(conv: nn.Conv2d) -> nn.Module:
     """The same convolution with the rows or columns of its window as additional channels.
 
-    It folds adjacent rows, or, where the channels are innermost, adjacent columns with all their channels. They are
-    copied once for each place of the window that contains them, in long runs. In return a product's depth is channels
-    times rows or columns, and fills more rows of an array.
+    Folds adjacent rows, or, where the channels are innermost, adjacent columns with all their channels. Each row or
+    column is copied once for each place of the window that contains it, in long runs. In return a product's depth is
+    channels times rows or columns, and fills more rows of an array.
     """
     return folded_window_class()(conv)
 

@@ -33,7 +33,7 @@ def another_axis_innermost(
     `left`: the longest of their other axes, along which a step or a window may skip nothing.
 
     None where tensors lie in blocks, which have no such rows; where no other axis has two places; and where views or
-    the host need the order of all.
+    the host need the present order of all these tensors.
     """
     if facts.machine.dram_block:
         return None

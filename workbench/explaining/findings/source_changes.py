@@ -148,7 +148,7 @@ def _narrowed(target: Callable[..., object], inputs: Sequence[object], kwargs: M
     if same and all(each.dtype == torch.bfloat16 for each in floats):
         where = "weights and inputs" if isinstance(target, nn.Module) else "inputs"
         raise BadOption(f"{BFLOAT16!r}: none of the {where} is a tensor of float32 or float64, or a container of some")
-    results_of_copy(BFLOAT16, function, given, keyed)  # which raises where PyTorch does
+    results_of_copy(BFLOAT16, function, given, keyed)  # raises where PyTorch does
     return function, given, keyed
 
 

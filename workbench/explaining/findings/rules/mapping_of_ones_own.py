@@ -1,4 +1,4 @@
-"""Mappings of one's own. A user gives tiles, orders or slots for a reason, or to try them; if the mapping that
+"""The user's own mappings. A user gives tiles, orders or slots for a reason, or to try them; if the mapping that
 scheduling would choose is faster, the difference is the cost of the given one. Both are scheduled and simulated."""
 
 from __future__ import annotations

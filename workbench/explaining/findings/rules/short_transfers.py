@@ -196,8 +196,8 @@ def _longer_of_groups(facts: Facts, kernel: ComputedFacts, made: ScheduledKernel
 
 
 def _images(facts: Facts) -> dict[str, TensorType]:
-    """The images with channels outermost, more than one channel and more than one pixel, that convolutions, pools and
-    means read or that convolutions and pools make."""
+    """The images that convolutions, pools and means read, or that convolutions and pools make, if they have their
+    channels outermost, and more than one channel and pixel."""
     types, found, made = facts.lowered.types, set[str](), set[str]()
     for node in facts.lowered.captured.nodes:
         if node.op.startswith(_OF_IMAGES):

@@ -30,7 +30,7 @@ _YOURS = (
 def training_mode(facts: Facts) -> Iterator[Finding]:
     nodes = facts.lowered.captured.nodes
     if any(node.origin.part for node in nodes):
-        return  # of a step that trains, or the forward pass of one: these need the mode
+        return  # a step that trains, or its forward pass, needs the mode
     trained = [node for node in nodes if _trains(node)]
     sure = [node for node in trained if _goes(facts, node)]
     for each, remedied in ((sure, True), ([node for node in trained if node not in sure], False)):

@@ -26,9 +26,7 @@ def _machines(runs: Sequence[Run]) -> Iterator[Row]:
     for name in dict.fromkeys(name for each in figures for name in each):
         yield name, "the machine", tuple(_cell(each.get(name)) for each in figures)
     memories = [run.trace.machine.own_memory for run in runs if run.trace.machine.own_memory]
-    for name in (
-        memory_figure_names() if len(memories) == len(runs) else ()
-    ):  # of memories from files; the shipped ones differ by name
+    for name in memory_figure_names() if len(memories) == len(runs) else ():  # memories of files; others have names
         yield name, "the memory", tuple(_cell(getattr(each, name)) for each in memories)
 
 

@@ -303,6 +303,6 @@ def idle_by_cause(trace: Trace) -> dict[str, int]:
 
 
 def _merged(part: str, each: Sequence[dict[str, int]]) -> list[tuple[Cell, ...]]:
-    """A row for every name that occurs, empty where a journey has none of it."""
+    """A row for every name that occurs; a journey without the name has an empty cell."""
     names = dict.fromkeys(name for found in each for name in found)
     return [(part, name, *(found.get(name) for found in each)) for name in names]

@@ -69,7 +69,7 @@ def counted_parts(lowered: KernelGraph) -> str:
 
 
 def inputs_table(graph: AtenGraph, *kinds: str) -> Table:
-    """One row a graph input of one of these kinds; all when none is named."""
+    """One row a graph input of one of these kinds; all inputs if no kind is named."""
     rows = tuple(
         (item.value, item.kind, item.path, graph.types[item.value].shape, graph.types[item.value].dtype)
         for item in graph.inputs
@@ -249,7 +249,7 @@ def rewrites_text(lowered: KernelGraph) -> list[str]:
 
 
 def near_text(each: Rewrite) -> str:
-    """Why a pattern has no match, in one sentence."""
+    """Says in one sentence why a pattern has no match."""
     near = each.nearest
     if near is None:
         return "no match: no node calls any of its ops"

@@ -40,7 +40,7 @@ class Run:
         return {node.name: node for node in self.nodes}
 
     def computed_by(self, launch: Launch) -> tuple[str, ...]:
-        """The captured nodes that a launch computes, those that became one with others included."""
+        """The captured nodes that a launch computes, including nodes that became one with others."""
         return tuple(dict.fromkeys(name for origin in launch.origins for name in self.lowered.together(origin)))
 
     def microseconds(self, cycles: int) -> float:
@@ -111,9 +111,9 @@ class Matching:
         """One entry a node of all journeys: its place in the graph of each journey, None where a journey lacks the
         node.
 
-        Nodes match with the same op, module and types; the rest may match in another module, or with other types: names
-        shift when a function is edited. Nodes still left match if they are of the same module. The order is the same in
-        all journeys in any case.
+        Nodes match if op, module and types are the same; the rest may match in another module, or with other types,
+        since names shift when a function is edited. Nodes still left match if they are of the same module. Matched
+        nodes always have the same order in all journeys.
         """
         same = self.runs[0].lowered.captured
         if all(run.lowered.captured is same for run in self.runs):
@@ -172,9 +172,7 @@ class Matching:
             for run, part in zip(self.runs, parts, strict=True)
         ]
         numbers = frozenset(self.numbers[at][name] for at, names in enumerate(of_run) for name in names)
-        at = max(
-            range(len(parts)), key=lambda at: (len(of_run[at]), len(parts[at].kernels), -at)
-        )  # the journey with most nodes gives the title
+        at = max(range(len(parts)), key=lambda at: (len(of_run[at]), len(parts[at].kernels), -at))  # with most nodes
         names = sorted(of_run[at], key=self.numbers[at].__getitem__)
         module = common_module([self.runs[at].by_name[name].origin.module for name in names])
         return Group(self._titles[at].together(names) or parts[at].kernels[0], module, numbers, parts)

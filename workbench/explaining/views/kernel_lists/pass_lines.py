@@ -62,7 +62,7 @@ class PassTrace:
 
     @cached_property
     def rendered_lines(self) -> list[dict[int, int]]:
-        """Of each text: 0-based line -> 1-based line of the rendered kernel, where that comes from a node."""
+        """For each text: 0-based line -> 1-based line of the rendered kernel, if that line comes from a node."""
         if self.module is None:
             return [{} for _ in self.texts]
         kept = rendered_line_origins(self.module)
@@ -73,7 +73,7 @@ class PassTrace:
 
     @cached_property
     def scheduled_lines(self) -> list[dict[int, int]]:
-        """Of each text: 0-based line -> 1-based line of the scheduled kernel, where that comes from a node."""
+        """For each text: 0-based line -> 1-based line of the scheduled kernel, if that line comes from a node."""
         kept = {line - 1: line for line in scheduled_line_origins(self.kernel)}
         if not self.steps:
             return [{} for _ in self.texts]

@@ -1,4 +1,4 @@
-"""The passes of a kernel for reading: the changes of each, its pipeline, and the place of its code."""
+"""The passes of a kernel for reading: the changes, the pipeline and the place of the code of each pass."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def steps_html(steps: Sequence[Pass]) -> Markup:
-    """All passes of a kernel below each other, closed; those that changed nothing in one."""
+    """All passes of a kernel below each other, closed; adjacent passes that changed nothing share a part."""
     parts: list[Markup] = []
     for changed, run in folded(steps):
         if changed:

@@ -116,7 +116,7 @@ class Replay:
 
 
 class Replays:
-    """The launches of a run, each made when somebody looks at it."""
+    """The launches of a run; each replay is made at its first use."""
 
     def __init__(self, trace: Trace, scheduled: ScheduledProgram, lowered: KernelGraph) -> None:
         self.trace, self.scheduled, self.lowered = trace, scheduled, lowered

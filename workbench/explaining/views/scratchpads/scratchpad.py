@@ -57,7 +57,7 @@ class Held:
     read: int
     """The time at which the slot is read for the first time."""
     end: int
-    """The time from which on its contents are not needed any more."""
+    """The time from which on the slot's contents are not needed any more."""
     address: int
     bytes: int
     role: str

@@ -21,12 +21,12 @@ from workbench.ground.basics.colours import HELD
 from workbench.ground.basics.picture import LETTER, Axis, Box, Entry, Line, Mark, Picture, Tick, Told, Words
 
 _WIDTH, _NAMED_WIDTH = 880, 710
-"""Pixels of the plot, and of one whose slots have names beside them."""
+"""Width of the plot in pixels, and of a plot whose slots have names beside them."""
 _HEAD, _GAP, _CLEAR = 22, 20, 9.0
 _LEAST, _TALL, _BREAK = 16.0, 240.0, 30.0
 """Heights: of a slot with a name, of a panel to scale, of the part of the axis that is left out."""
 _NAMED = 40
-"""Slots of a core up to which each has a name beside it."""
+"""Up to so many slots of a core, each has a name beside it."""
 _APART = 12.0
 """The least distance between two lines of text."""
 _COLOURS = {
@@ -123,7 +123,7 @@ def heights_of(slots: Sequence[tuple[int, int]], cores: int) -> tuple[list[tuple
 
 @dataclass(frozen=True)
 class _Scale:
-    """From addresses to heights."""
+    """Converts addresses to heights in the picture."""
 
     addresses: npt.NDArray[np.float64]
     heights: npt.NDArray[np.float64]
@@ -220,7 +220,7 @@ def _told(held: Sequence[Held], unit: str) -> str:
 
 
 def _names(panel: Panel, view: Occupancy, bottom: float) -> Iterator[Tick]:
-    """Beside each slot the tensors it holds, from the lowest up, where there is room."""
+    """The names of the tensors of each slot, written beside the slot from the lowest up, where there is room."""
     of_slot = {slot: (dict[str, None](), dict[str, None]()) for slot in panel.slots}
     for each in (held for held in view.held if of_slot and held.core == panel.core):
         tensors, slots = of_slot[each.address, each.address + each.bytes]

@@ -28,7 +28,7 @@ class Tile:
     bottom: int
     right: int
     first: int
-    """The number of its first visit among all moves of the tensor, from 1 on."""
+    """The number of the tile's first move among all moves of the tensor, from 1 on."""
     visits: int
     boxes: int
     """The number of different boxes of the tensor that are drawn as this tile."""

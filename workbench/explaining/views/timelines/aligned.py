@@ -42,7 +42,7 @@ class Stay:
     """The stretch of a journey in a column, in microseconds of the picture."""
 
     launching: float
-    """Begin of the launch of its first kernel there."""
+    """Begin of the launch of the journey's first kernel in the column."""
     start: float
     end: float
     launches: tuple[int, ...]

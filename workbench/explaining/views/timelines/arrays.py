@@ -122,9 +122,7 @@ def doing_at(walk: ArrayWalk, cycle: int) -> list[str]:
     tiles = walk.tiles
     preload = (tiles.moves_in <= cycle) & (cycle < tiles.moves_in + tiles.moved_in)
     stream = (tiles.enters <= cycle) & (cycle < tiles.enters + tiles.streams)
-    drain = (
-        (tiles.enters + tiles.streams <= cycle) & (cycle < tiles.out) & ~stream.any()
-    )  # beside a stream it costs nothing
+    drain = (tiles.enters + tiles.streams <= cycle) & (cycle < tiles.out) & ~stream.any()  # beside streams it is free
     going = [name for name, each in zip(PARTS, (preload, stream, drain), strict=True) if each.any()]
     return going or ["switch" if cycle < walk.last else "done"]
 

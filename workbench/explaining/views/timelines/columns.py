@@ -1,5 +1,5 @@
 """A timeline as binary columns, for a picture that is drawn elsewhere: little-endian numbers one after another, and a
-header that says where each column lies and what its numbers stand for.
+header with the place of each column and the meaning of its numbers.
 
 Numbers take the smallest unsigned type that holds them all. Cycles are whole: those beyond 32 bits are doubles, which
 are exact up to 53.
@@ -125,7 +125,7 @@ def _header(
 
 
 def _channel_header(trace: Trace) -> dict[str, float | int]:
-    """The number of channels of a banked memory, and the most bytes that one moves in a cycle."""
+    """The number of channels of a banked memory, and the most bytes that a channel moves in a cycle."""
     count = len(trace.channel_bytes)
     peak = float(trace.machine.bus_bytes_per_cycle) / trace.machine.chiplet.count / count if count else 0.0
     return {"count": count, "bytes_per_cycle": peak}

@@ -176,7 +176,7 @@ def dram_picture(found: Contents, width: float = 910) -> Picture:
 
 
 def _areas(found: Contents) -> Iterator[Told]:
-    """The bytes of each kind above those of all that come before it."""
+    """The areas of the picture: the bytes of each kind, stacked above those of the kinds before it."""
     edges = np.array([*(each.begin for each in found.stretches), found.stretches[-1].end], np.float64)
     tops = np.cumsum([(0, *each.bytes) for each in found.stretches], axis=1) / _MEGABYTE
     for kind in found.kinds():

@@ -65,7 +65,7 @@ class Spans:
     """The span's last wait."""
     launch: I64
     waits: I64
-    """Cycles of the span itself in which it waits on its way: a row a span, a column a cause, or none at all."""
+    """Cycles within a span in which it waits on its way: one row a span, one column a cause; there may be no column."""
     idle: I64
     """The cause of the idle time before the span."""
     tails: tuple[tuple[int, I64], ...]
@@ -140,17 +140,19 @@ class Gantt:
         return tuple(int(kind) for kind in np.unique(self.kind[self.start < self.work_start]))
 
     def busy(self, lane: int, edges: F64) -> F64:
-        """For each kind (rows) the share of each interval between `edges` in which it works on this lane."""
+        """For each kind (row) the share of each interval between `edges` in which spans of this kind work on the
+        lane."""
         part = self.of_lane(lane)
         return occupancy(self.work_start[part], self.end[part], self.kind[part], len(self.kinds), edges)
 
     def held(self, lane: int, edges: F64) -> F64:
-        """For each kind (rows) the share of each interval in which it holds this lane and waits on its way."""
+        """For each kind (row) the share of each interval in which spans of this kind hold the lane and wait on their
+        way."""
         part = self.of_lane(lane)
         return occupancy(self.start[part], self.work_start[part], self.kind[part], len(self.kinds), edges)
 
     def idle(self, lane: int, edges: F64) -> F64:
-        """For each cause (rows) the share of each interval that the lane stands idle because of it."""
+        """For each cause (row) the share of each interval in which the lane is idle for this cause."""
         found, part = self.idle_time, self.idle_time.of_lane(lane)
         return occupancy(found.start[part], found.end[part], found.cause[part], len(self.causes), edges)
 

@@ -20,7 +20,7 @@ _LANE, _BAR, _STRIP, _GAP, _HEAD = 27, 17, 4, 9, 20
 _COLUMN = 2
 """Pixels of a column of a lane that is drawn as shares."""
 _SPANS_TOLD = 1500
-"""Up to this many spans say what they are when pointed at."""
+"""Up to so many spans, each has a tooltip."""
 
 
 def gantt_picture(view: Gantt, width: float = 860, *, scale: int = 0, part: str = "") -> Picture:

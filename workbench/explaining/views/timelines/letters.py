@@ -106,7 +106,7 @@ def _letters(busy: F64, held: F64, kinds: Sequence[str]) -> str:
 
 
 def _labels(stretches: Sequence[tuple[float, float, str]], whole: float, width: int) -> str:
-    """A line with the label of each stretch of time where it begins, cut where it ends."""
+    """A line with a label at the begin of each stretch of time, cut at the end of the stretch."""
     line = [" "] * width
     for start, end, text in stretches:
         first, last = (int(place / whole * width) for place in (start, end))

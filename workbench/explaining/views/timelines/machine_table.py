@@ -12,8 +12,8 @@ _PLAINEST = {"cores": 1, "chiplets": 1, "common_mib": 0, "memory": "simple", "fi
 
 
 def machines_table(machines: Sequence[Machine]) -> Table:
-    """One row a machine with the figures that a first look wants; `assumed` counts those nobody published, `fitted`
-    those that were chosen to meet a measurement.
+    """One row a machine with its main figures; `assumed` counts the figures that nobody published, `fitted` those that
+    were chosen to meet a measurement.
 
     Cores, chiplets, common memory, kind of memory and `fitted` have a column only if a machine differs from the
     plainest.

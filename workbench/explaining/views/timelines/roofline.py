@@ -98,7 +98,7 @@ def _ratio(number: float, by: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """All kernels of a run, its whole, and the machine's peaks."""
+    """All kernels of a run, the whole run, and the machine's peaks."""
 
     machine: str
     peaks: dict[str, float]
@@ -111,7 +111,7 @@ class Roofline:
     host_cycles: int
 
     def table(self) -> Table:
-        """One row a kernel, then one for the whole."""
+        """One row a kernel, then one for the whole run."""
         every = (*self.points, self.whole) if self.whole else ()
         return Table(COLUMNS, tuple(map(_row, every)), f"{NOTHING}{self._left_out('; ')}")
 
@@ -181,7 +181,7 @@ def _point(name: str, loads: list[machine_roofs.Load], least: dict[int, int], cy
 
 
 def _least_of_all(traffic: Sequence[Mapping[str, str | int]], launches: Launches, lowered: KernelGraph) -> int:
-    """Bytes of all inputs and weights that some kernel reads, and of all results that one writes, each once."""
+    """Bytes of all inputs and weights that kernels read, and of all results that kernels write, each counted once."""
     base = lowered.bases
     read, written = Counter[str](), Counter[str]()
     place = 0

@@ -214,7 +214,8 @@ def bandwidth(trace: Trace) -> Table:
 
 
 def links(trace: Trace) -> Table:
-    """One row a link of the interconnect: bytes, cycles it was held, their part of the makespan."""
+    """One row a link of the interconnect: bytes, the cycles in which it was occupied, and their share of the
+    makespan."""
     rows, why = tuple(tuple(row.values()) for row in links_of(trace)), ""
     if not trace.machine.has_links:
         why = _missing(trace, "has a simple interconnect, a latency without links", "interconnect='crossbar'")

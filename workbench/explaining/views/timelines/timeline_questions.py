@@ -1,4 +1,5 @@
-"""Questions of a timeline: the work in an area, why a unit stands idle, and the spans that have some words."""
+"""Answers to questions about a timeline: the work in an area, the reason why a unit is idle, and the spans with certain
+words."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ REASONS: Final[Mapping[str, str]] = MappingProxyType(
         FINISHED: "it has nothing left to do in {kernel}",
     }
 )
-"""The sentence for a wait, by its cause. `next` is the span that comes next, or the one that waits on its way."""
+"""The sentence for a wait, by its cause. `next` is the span that comes next, or the span that waits on its way."""
 
 
 def area(trace: Trace, begin: int, end: int, units: Sequence[str] | None = None) -> Table:
@@ -213,7 +214,7 @@ def _outside(trace: Trace, unit: str, cycle: int, starts: I64, ends: I64) -> Gap
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word that a span must have: in one field, or in any where none is named."""
+    """One word that a span must have: in one field, or, without a field, in any."""
 
     field: str
     text: str
