@@ -84,7 +84,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Group:
-    """The smallest set of captured nodes that, in every journey, some kernels compute alone."""
+    """The smallest set of captured nodes that is the work of whole kernels in every journey."""
 
     title: str
     module: str

@@ -119,8 +119,8 @@ def residence_table(program: ScheduledProgram) -> Table:
     """One row a tensor that a kernel takes from another or from outside: whether it stays in the common memory, from
     launch to launch, and why, or why not.
 
-    `in_dram` is True if the tensor also, or only, lies in DRAM. `saved_*` are the bytes that the plan spares, 0 for a
-    tensor that is not resident; `would_save_*` are the bytes that residence spares or would spare.
+    `in_dram` is False if the tensor lies only in the common memory. `saved_*` are the bytes that the plan spares, 0 for
+    a tensor that is not resident; `would_save_*` are the bytes that residence spares or would spare.
     """
     names = [launch.name for launch in program.launches.launches]
 
