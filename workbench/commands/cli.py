@@ -257,7 +257,7 @@ def _models(_: argparse.Namespace) -> int:
 
 
 def _traced(program: ProgramFile, options: argparse.Namespace) -> Journey:
-    """The journey of a program. An exception of its own code becomes an error without a traceback."""
+    """The journey of a program. An exception in the program's code becomes an error without a traceback."""
     try:
         trace = partial(wb.trace, program.model, *program.inputs, kwargs=program.kwargs)
         return trace(train=options.train, **options_among(vars(options)))

@@ -43,7 +43,7 @@ def is_users(file: str) -> bool:
 
 
 Place = tuple[str | None, int | None]
-"""File and line of the user's, where they are known."""
+"""File and line in the user's code; None for what is not known."""
 
 
 def place_of(stack_trace: str | None) -> Place:
@@ -55,7 +55,7 @@ def place_of(stack_trace: str | None) -> Place:
 
 
 def place_text(stack_trace: str | None) -> str:
-    """The same as `file:line`; empty where there is none."""
+    """The place of `place_of` as `file:line`; empty if there is none."""
     file, line = place_of(stack_trace)
     return f"{file}:{line}" if file else ""
 

@@ -26,13 +26,13 @@ class Filter:
     action: Literal["ignore", "error"]
     category: type[Warning]
     message: str = ""
-    """The begin of its text, as a regular expression."""
+    """The begin of the warning's text, as a regular expression."""
     module: str = ""
-    """The begin of the name of the module that it is about, as a regular expression."""
+    """The begin of the name of the module to which the warning applies, as a regular expression."""
 
 
 def in_this_thread(ours: Callable[..., T], theirs: Callable[..., T]) -> Callable[..., T]:
-    """A function that is ours where this thread calls it, and theirs where another one does."""
+    """Returns a function that calls `ours` in this thread, and `theirs` in all other threads."""
     thread = threading.get_ident()
 
     def called(*given: object, **named: object) -> T:
@@ -42,7 +42,7 @@ def in_this_thread(ours: Callable[..., T], theirs: Callable[..., T]) -> Callable
 
 
 def returning(value: T) -> Callable[..., T]:
-    """A function that returns this value, whatever it is given."""
+    """Returns a function that returns `value` for any arguments."""
 
     def called(*_: object) -> T:
         return value
@@ -51,7 +51,7 @@ def returning(value: T) -> Callable[..., T]:
 
 
 class _Here:
-    """A pattern that matches in one thread alone. A filter asks its patterns by `match`."""
+    """A pattern that matches in one thread alone. Filters of warnings call the `match` of their patterns."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern, self._thread = re.compile(pattern, re.IGNORECASE), threading.get_ident()
@@ -62,7 +62,7 @@ class _Here:
 
 @contextmanager
 def warnings_here(*filters: Filter) -> Generator[None]:
-    """Within the block these filters come first, the last of them before all, in this thread alone."""
+    """Within the block these filters come before all others in this thread alone; the last of them is first."""
     entries = [(each.action, _Here(each.message), each.category, re.compile(each.module), 0) for each in filters]
     into = _WARNINGS.filters
     into[:0] = reversed(entries)
@@ -78,7 +78,7 @@ def warnings_here(*filters: Filter) -> Generator[None]:
 
 
 class _NotHere(logging.Filter):
-    """Keeps out the messages of one thread."""
+    """Drops the messages of one thread."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -18,9 +18,8 @@ R = TypeVar("R")
 
 
 def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
-    """`verb`, or a method of a handle, with unknown keywords refused as `UnknownOption`.
-
-    An argument that does not match its annotation is refused as `BadArgument`.
+    """Decorates a verb, or a method of a handle, to raise `UnknownOption` for an unknown keyword and `BadArgument` for
+    an argument that does not match its annotation.
 
     An error in place of another library's has only the caller's traceback, and an error of the user's code has none of
     PyTorch's frames before it.

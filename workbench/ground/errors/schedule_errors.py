@@ -71,7 +71,7 @@ class MappingError(WorkbenchError):
 
 
 class MappingFileError(WorkbenchError):
-    """A file of mappings cannot be read, or has an entry that is none."""
+    """A file of mappings cannot be read, or has an entry that is no mapping."""
 
 
 class TunedTableError(WorkbenchError):
@@ -87,7 +87,8 @@ class ScheduleScriptError(WorkbenchError):
 
 
 class DataDecides(WorkbenchError):
-    """A loop bound, an address or a branch of a kernel depends on data, so its tile program cannot be read off."""
+    """A loop bound, an address or a branch of a kernel depends on data, so its tile program is not known before a
+    run."""
 
     def __init__(self, kernel: str, line: int, op: str) -> None:
         super().__init__(

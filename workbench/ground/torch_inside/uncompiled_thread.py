@@ -17,7 +17,7 @@ from workbench.ground.torch_inside.needs import takes
 
 
 class _Stance:
-    """A stance of PyTorch's that is another one in some threads."""
+    """PyTorch's stance, which is `force_eager` in some threads."""
 
     def __init__(self, given: object) -> None:
         self.given, self.uncompiled = given, Counter[int]()

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 NONE: Final = -1
 """No row is marked."""
 _MOST: Final = 4
-"""Timelines below each other that can be taken in at once."""
+"""The most timelines below each other that a reader can take in at once."""
 
 
 class ComparisonWidget(AnswersTimelines, LabWidget, module="comparing.js", sheets=(*SHEETS, "comparing.css")):
-    """The result of `wb.compare(...).widget()`. `row` is the marked row of `.nodes`, -1 for none; set, it is marked."""
+    """The result of `wb.compare(...).widget()`. `row` is the marked row of `.nodes`, -1 for none; setting it marks a
+    row."""
 
     row = traitlets.Int(NONE).tag(sync=True)
 
@@ -79,14 +80,14 @@ class ComparisonWidget(AnswersTimelines, LabWidget, module="comparing.js", sheet
         return {}, [each.astype("<u4").tobytes() for each in record.spans(record.lines[row])]
 
     def answer_line(self, run: int, span: int) -> Answer:
-        """The row of the table that a span is of."""
+        """The row of the table to which a span belongs."""
         return {"row": self.comparison.record.line_of(run, span)}
 
     def _source(self, run: int) -> TimelineSource:
         return self._sources[run]
 
     def answer_findings(self) -> Later:
-        """Those that came and went, seen from the first journey."""
+        """The findings that came and went, seen from the first journey."""
 
         def found() -> Answer:
             record = self.comparison.record

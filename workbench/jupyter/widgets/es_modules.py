@@ -80,7 +80,7 @@ def _exported(text: str) -> list[str]:
 
 
 def _check(name: str, text: str, *, last: bool) -> None:
-    """Refuses what the texts cannot be joined over."""
+    """Refuses a file whose text cannot be joined with the others."""
     wrong = [
         *_ANY_IMPORT.findall(_IMPORT.sub("", text)),
         *_ANY_EXPORT.findall(_EXPORT.sub("", text)),
