@@ -36,7 +36,7 @@ class Copied:
     folder: Path
     new: tuple[str, ...]
     differing: tuple[str, ...]
-    """Files that were there with other contents than those of this version, and are left as they are."""
+    """Existing files that differ from this version's; they are left as they are."""
 
     def text(self) -> str:
         """Tells the person who started the lab what was copied, in one or two sentences."""

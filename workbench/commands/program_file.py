@@ -90,7 +90,7 @@ def _where(error: SyntaxError | ValueError) -> str:
         return f"byte {error.start} is not {error.encoding}: {error.reason}"
     if not isinstance(error, SyntaxError):
         return str(error)
-    if error.lineno is None:  # of the file as a whole
+    if error.lineno is None:  # the error is about the file as a whole
         return error.msg
     return f"line {error.lineno}: {error.msg}: {(error.text or '').strip()}"
 

@@ -98,7 +98,7 @@ def _mistake_of_path(path: os.PathLike[Any]) -> str:
     not."""
     try:
         text: object = os.fspath(path)
-    except Exception as error:  # any exception of its own code
+    except Exception as error:  # its own code may raise anything
         return f"its __fspath__ raised {type(error).__name__}: {error}; expected one that gives the path as text"
     if not isinstance(text, str):
         return f"it is the path {text!r:.60}, of bytes; expected one of text, as os.fsdecode(path) gives it"
@@ -140,6 +140,6 @@ def _shown(signature: inspect.Signature) -> str:
 
 
 def short(value: object) -> str:
-    """The value as an error shows it: its text, cut where it is long, and its type."""
+    """The value as an error shows it: its text, cut if it is long, and its type."""
     text = repr(value)
     return f"{text if len(text) <= 60 else text[:57] + '...'}, of type {type(value).__name__}"

@@ -110,7 +110,7 @@ class CellLine:
 
 
 def _kernel() -> Any:
-    """The Jupyter kernel of this process, if it is one."""
+    """The Jupyter kernel of this process; None if it runs none."""
     if "ipykernel" not in sys.modules or (ipython := sys.modules.get("IPython")) is None:
         return None
     return getattr(cast(Any, ipython).get_ipython(), "kernel", None)

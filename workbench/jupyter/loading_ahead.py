@@ -61,12 +61,12 @@ class LoadingAhead:
     def cell_ends(self, _: object) -> None:
         self.cell_begins(_)
         if self.left and "torch" in sys.modules and threading.current_thread() is threading.main_thread():
-            with suppress(RuntimeError):  # a cell that no loop runs
+            with suppress(RuntimeError):  # no loop runs the cell
                 self._next = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._load_one)
 
     def _load_one(self) -> None:
         with suppress(Exception), collecting_later(), free_turn() as free:
-            # what is missing or broken is told where it is needed
+            # code that needs a missing or broken module reports it
             if not free:
                 self.left.clear()  # another thread compiles, and loads all of it
                 return

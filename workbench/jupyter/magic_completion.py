@@ -44,7 +44,8 @@ def offers(magic: str, line: str, symbol: str, names: Mapping[str, Any]) -> list
 
 
 def _scheduled(before: list[str], names: Mapping[str, Any]) -> list[str]:
-    """A journey first; then one of its kernels, if they are known: completion computes nothing."""
+    """The journeys for the first word; then the kernels of that journey, if they are known: completion computes
+    nothing."""
     journeys = journeys_in(names)
     if not before:
         return list(journeys)

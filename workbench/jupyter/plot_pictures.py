@@ -1,7 +1,7 @@
 # pyright: reportUnknownMemberType=false
 """Pictures drawn with matplotlib, from the same data as `ground/basics/svg_painter.py`.
 
-A picture is made for the width that it is to have: by that, names are cut and crowded lanes drawn as shares. Its axes
+A picture is made for its final width, which decides where names are cut and crowded lanes are drawn as shares. Its axes
 have the numbers of its data, so that a user may zoom in and draw beside it.
 """
 

@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-"""Figures of matplotlib that follow the theme of the page they stand on, in a notebook."""
+"""Figures of matplotlib that follow the theme of their page, in a notebook."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class QuietAxes(Axes):
 
 
 class ShownOnce(Figure):
-    """A figure that a notebook shows as the value it is, and that pyplot does not show a second time."""
+    """A figure that a notebook shows as a value, and that pyplot does not show a second time."""
 
     def _repr_png_(self) -> bytes:
         drawn = io.BytesIO()

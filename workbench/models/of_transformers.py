@@ -73,7 +73,7 @@ from the published one: Llama is as large as TinyLlama in full, Mixtral has four
 
 
 def example(name: str, *, full: bool) -> Example:
-    """A model, an `nn.Module`, and the tokens, the image or the half minute of sound that it reads."""
+    """A model, an `nn.Module`, and its input: tokens, an image, or half a minute of sound."""
     if name.endswith("_decode"):
         return _one_more_token(name, example(name.removesuffix("_decode"), full=full))
     model_class, config_class, small, large = MODELS[name]

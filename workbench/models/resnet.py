@@ -75,15 +75,15 @@ def _network(
 
 
 def resnet18(classes: int = 1000) -> nn.Module:
-    """For images of 224 x 224."""
+    """ResNet-18 for images of 224 x 224."""
     return of_basic_blocks((2, 2, 2, 2), classes)
 
 
 def resnet50(classes: int = 1000) -> nn.Module:
-    """For images of 224 x 224."""
+    """ResNet-50 for images of 224 x 224."""
     return of_bottlenecks((3, 4, 6, 3), classes)
 
 
 def resnet101(classes: int = 1000) -> nn.Module:
-    """For images of 224 x 224."""
+    """ResNet-101 for images of 224 x 224."""
     return of_bottlenecks((3, 4, 23, 3), classes)

@@ -63,8 +63,8 @@ else:
     print(f"{', '.join(kinds)}; {j.simulated.cycles} cycles on {j.machine.name}, the numbers agree with PyTorch")
 raise SystemExit(4 if failed else 3 if wrong else 0)
 """
-"""One kernel for each element type: a processor may lack the instructions of one. Exit status 3: other numbers; 4: an
-error."""
+"""Runs one kernel for each element type: a processor may lack the instructions for a type. Exit status 3: the numbers
+differ; 4: an error."""
 
 _KERNEL = """
 from jupyter_client.kernelspec import KernelSpecManager
@@ -104,7 +104,7 @@ class Attempt:
 
 
 def attempt(code: str, *, seconds: float = _SECONDS, env: Mapping[str, str] | None = None) -> Attempt:
-    """Runs Python code in a child that sees the installation, but not the folder it is started in (`-P`)."""
+    """Runs Python code in a child process that sees the installation, but not the current folder (`-P`)."""
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-c", code],

@@ -20,18 +20,18 @@ OVERLAP: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A finding as a person reads it."""
+    """A finding in the words and figures that a person reads."""
 
     rule: str
     title: str
-    """The kernel's title; empty where it is the whole program."""
+    """The kernel's title; empty if the finding is about the whole program."""
     kernel: str
     """The kernel's name in calls."""
     reason: str
     place: str
     """The line of Python."""
     cycles: int
-    """Cycles at stake; 0 where there is nothing to gain."""
+    """Cycles at stake; 0 if there is nothing to gain."""
     whole: int
     """Cycles of the run."""
     call: str = ""
@@ -54,7 +54,7 @@ class Card:
 
     @property
     def gain(self) -> str:
-        """The call's saving, and how it is known."""
+        """The call's saving, and its source: measured, predicted, or the call that finds it."""
         return "; ".join(filter(None, (self._saves, self.untried)))
 
     @property

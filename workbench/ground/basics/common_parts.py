@@ -1,4 +1,4 @@
-"""The common parts of several sequences: shared items stand in the same order in all of them."""
+"""The common parts of several sequences: shared items have the same order in all of them."""
 
 from __future__ import annotations
 

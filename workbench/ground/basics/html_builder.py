@@ -15,7 +15,7 @@ from typing import Final, LiteralString, TypeAlias
 from markupsafe import Markup, escape
 
 Value: TypeAlias = str | int | float
-"""A value for a template, which takes `Markup` as it is, escapes text, and writes numbers as their format says."""
+"""A value for a template: `Markup` is inserted as it is, text is escaped, numbers are written by their format."""
 
 NO_HTML: Final = Markup()
 
@@ -67,7 +67,7 @@ def inside_script(code: str) -> Markup:
 
 
 def as_html(text: str) -> Markup:
-    """HTML as it is, and text escaped."""
+    """Returns HTML unchanged, and text escaped."""
     return text if isinstance(text, Markup) else escaped(text)
 
 

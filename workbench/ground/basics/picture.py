@@ -59,7 +59,7 @@ class Axis:
         return self.low + part * (self.high - self.low)
 
     def all_ticks(self) -> tuple[Tick, ...]:
-        """The ticks that are given, or those at six to twelve round numbers."""
+        """The axis's own ticks; if it has none, those at six to twelve round numbers."""
         if self.ticks is not None:
             return self.ticks
         return tuple(Tick(at, "", f"{at:,.6g}") for at in round_numbers(self.low, self.high, whole=self.whole))

@@ -80,10 +80,11 @@ def called_from() -> Place:
 
 
 def users_frames(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback without the frames of PyTorch and ours, a hundred of which may lie between two of the user's.
+    """A traceback without the frames of PyTorch and the workbench, a hundred of which may lie between two of the
+    user's.
 
-    Frames of Python's library go if PyTorch or we call them, and stay if the user's code does. A traceback without any
-    of the user's code stays whole: the fault is PyTorch's or ours, and every frame may matter.
+    Frames of Python's library are dropped if PyTorch or the workbench calls them, and kept if the user's code does. A
+    traceback without any of the user's code stays whole: the fault is PyTorch's or ours, and every frame may matter.
     """
     links: list[TracebackType] = []
     kept: list[TracebackType] = []

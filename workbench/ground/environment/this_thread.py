@@ -1,7 +1,7 @@
 """Changes that hold in one thread: unwanted warnings and messages, and functions in place of others.
 
-`warnings.catch_warnings` changes the filters of all threads, and a thread that leaves it puts back what it found when
-it entered, whatever others changed since.
+`warnings.catch_warnings` changes the filters of all threads. A thread that leaves it restores the filters that it found
+at its entry, even if others have changed them since.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def warnings_here(*filters: Filter) -> Generator[None]:
         yield
     finally:
         for entry in entries:
-            for each in (into, _WARNINGS.filters):  # somebody's catch_warnings may have put another list there
+            for each in (into, _WARNINGS.filters):  # a catch_warnings may have set another list meanwhile
                 if entry in each:
                     each.remove(entry)
         _WARNINGS._filters_mutated()

@@ -110,7 +110,7 @@ _OWN: Final[WeakSet[Any]] = WeakSet()
 
 
 def own_lock() -> threading.RLock:
-    """A lock beside the turn, for data that is written in one step: a forked child finds it free in any case."""
+    """Makes a lock beside the turn, for data that is written in one step; a forked child always finds it free."""
     lock = threading.RLock()
     _OWN.add(lock)
     return lock

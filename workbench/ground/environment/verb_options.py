@@ -43,9 +43,9 @@ def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
         except WorkbenchError as error:
             if error.original is None:
                 raise
-            raise error.with_traceback(None) from None  # our own frames would not explain more
-        except Exception as error:  # of the user's own code
-            if isinstance(error.__context__, WorkbenchError):  # an earlier attempt of ours
+            raise error.with_traceback(None) from None  # our own frames would explain nothing
+        except Exception as error:  # an error of the user's own code
+            if isinstance(error.__context__, WorkbenchError):  # the error of an earlier attempt of ours
                 error.__context__ = None
             raise error.with_traceback(call_sites.users_frames(error.__traceback__))  # noqa: B904 - it is the same one
 

@@ -47,7 +47,7 @@ class GraphBreak(WorkbenchError):
         self.name, self.reason, self.place = name, reason, place
 
     def advising(self, advice: str) -> GraphBreak:
-        """The same error with other advice."""
+        """Returns this error with other advice."""
         made = GraphBreak(self.name, self.reason, self.place, advice)
         return made if self.original is None else made.instead_of(self.original)
 

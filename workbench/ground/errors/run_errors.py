@@ -88,7 +88,7 @@ class ReplayError(WorkbenchError):
 
 
 class KernelFault(WorkbenchError):
-    """A kernel did something in a worker process that would have ended this process. The subclasses say what."""
+    """A kernel did something in a worker process that would have ended this process. The subclasses name the fault."""
 
     happened = "went wrong"
     advice = ""

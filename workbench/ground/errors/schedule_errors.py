@@ -67,7 +67,7 @@ class MappingError(WorkbenchError):
         super().__init__(f"mapping of kernel {kernel!r}: {reason}")
         self.kernel = kernel
         self.key = key
-        """The wrong part of the mapping: tile, order, buffers or cores; empty if it is none of them."""
+        """The wrong part of the mapping: tile, order, buffers or cores; empty if another part is wrong."""
 
 
 class MappingFileError(WorkbenchError):
@@ -111,7 +111,7 @@ class NotAffine(WorkbenchError):
 
 
 class TooManyInstructions(WorkbenchError):
-    """A kernel's program would be too long; the error is raised before it is made."""
+    """A kernel's program would be too long; the error is raised before the program is made."""
 
     def __init__(
         self, kernel: str, count: int, most: int, op: str, runs: int, rounds: tuple[int, ...], scratchpad: int,

@@ -77,7 +77,7 @@ def _verdict(work: Callable[[], object]) -> Verdict:
         return Verdict(OK)
     seconds = seconds_allowed()
     ear, mouth = os.pipe()
-    with warnings_here(Filter("ignore", DeprecationWarning)):  # of other threads: the child only works, and ends
+    with warnings_here(Filter("ignore", DeprecationWarning)):  # about other threads: the child only works and ends
         child = os.fork()
     if child == 0:
         _do(work, mouth)
@@ -127,7 +127,8 @@ def _do(work: Callable[[], object], mouth: int) -> NoReturn:
 
 
 def _exit_with_stack(status: int) -> NoReturn:
-    """Exits in place of `os._exit` in the fork, so that the user's line that calls it is known."""
+    """Exits in place of `os._exit` in the fork, after writing the stack, so that the user's line with this call is
+    known."""
     frame = inspect.currentframe()
     while frame := frame and frame.f_back:
         os.write(2, f'File "{frame.f_code.co_filename}", line {frame.f_lineno} in {frame.f_code.co_name}\n'.encode())
@@ -135,10 +136,10 @@ def _exit_with_stack(status: int) -> NoReturn:
 
 
 def _heard(ear: int, child: int, deadline: float) -> str | None:
-    """Reads what the fork says until it ends; None if it does not end in time."""
+    """Reads the fork's output until the fork ends; None if it does not end in time."""
     kept = bytearray()
     while True:
-        over = _has_ended(child)  # asked before the pipe, so that nothing it said is missed
+        over = _has_ended(child)  # tested before the pipe is read, so that no output is missed
         if select.select([ear], [], [], 0.0 if over else _LOOKS_SECONDS)[0]:
             chunk = os.read(ear, 1 << 14)
             kept += chunk
@@ -154,7 +155,7 @@ def _heard(ear: int, child: int, deadline: float) -> str | None:
 
 
 def _has_ended(child: int) -> bool:
-    if not hasattr(os, "waitid"):  # the end of its pipe says it
+    if not hasattr(os, "waitid"):  # then the end of the pipe tells
         return False
     try:
         return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

@@ -60,6 +60,6 @@ def _alarm(seconds: float) -> Generator[None]:
 
     Usually the parent does this, and sooner. If the parent has died, nothing else would stop an endless loop.
     """
-    faulthandler.dump_traceback_later(seconds, exit=True)  # a thread of its own that needs no interpreter
+    faulthandler.dump_traceback_later(seconds, exit=True)  # runs in a thread of its own that needs no interpreter
     yield
     faulthandler.cancel_dump_traceback_later()

@@ -43,7 +43,7 @@ class Verdict:
     said: str = ""
     """The output of native code on stderr."""
     seconds: float = 0.0
-    """For a hung trial, how long this process waited."""
+    """The seconds that this process waited, for a hung trial."""
 
     @property
     def harmless(self) -> bool:
@@ -136,7 +136,7 @@ class Trials:
             return Verdict(HUNG, stage, f"was not done after {allowed:g} s", answer.said, allowed)
         verdict = Verdict(**answer.body["verdict"])
         if verdict.outcome == OVERRAN:
-            self.worker.end()  # its memory may be damaged
+            self.worker.end()  # the worker's memory may be damaged
         return verdict
 
 

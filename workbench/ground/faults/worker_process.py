@@ -43,7 +43,7 @@ class Died:
     returncode: int
     """Negative for a signal."""
     said: str
-    """Its output on stderr during the job."""
+    """The worker's output on stderr during the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class WorkerProcess:
             at_stage(answer.body["stage"])
 
     def _died(self, running: _Running) -> Died:
-        with contextlib.suppress(subprocess.TimeoutExpired):  # it may have closed its pipe and still run
+        with contextlib.suppress(subprocess.TimeoutExpired):  # the worker may have closed its pipe and still run
             running.process.wait(timeout=5)
         self._end()
         return Died(running.process.returncode, running.said.text())
@@ -161,7 +161,7 @@ class WorkerProcess:
         self._running = running
         self.started += 1
         atexit.unregister(self._end)
-        atexit.register(self._end)  # at once, even if another thread still waits
+        atexit.register(self._end)  # ends at once, even if another thread still waits
         try:
             ready = running.answers.get(timeout=_START_SECONDS)
         except queue.Empty:

@@ -1,4 +1,4 @@
-"""Autograd's engine, as `backward()` and `torch.autograd.grad` call it, and the hooks of what it keeps."""
+"""Autograd's engine, as `backward()` and `torch.autograd.grad` call it, and the hooks of the tensors that it keeps."""
 
 from __future__ import annotations
 

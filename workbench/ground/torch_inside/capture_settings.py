@@ -21,7 +21,7 @@ from workbench.ground.torch_inside.needs import takes
     instead="none: torch.compiler.config has a few of these settings",
 )
 def changed_settings() -> list[list[tuple[str, object]]]:
-    """Returns, for each module of settings of the tracers, those that are not PyTorch's own, by name."""
+    """Returns the settings of each module of the tracers' settings that are not PyTorch's own, by name."""
     import torch._dynamo as dynamo
     from torch._export import config as export_config
     from torch._functorch import config as functorch_config

@@ -80,7 +80,7 @@ def no_other_compiler() -> Generator[None]:
     """
     config = cast(Any, dynamo.config)
     changed: list[tuple[object, str, object]] = [
-        # Other threads call these two without the turn, in `torch.compile`. Our backend is none that is searched for.
+        # Other threads call these two without the turn, in `torch.compile`. Our backend is never searched for by name.
         (eval_frame, "get_compiler_fn", in_this_thread(_as_it_is, eval_frame.get_compiler_fn)),
         (registry, "_lazy_import", in_this_thread(returning(None), cast(Any, registry)._lazy_import)),
         (output_graph, "uninteresting_files", returning(_GENERATED)),

@@ -28,7 +28,7 @@ TRANSFORMS = dict(zip(_FIRST_NODES, _PUBLIC_NAMES, strict=True))
 
 @takes("torch._functorch.eager_transforms", instead="none: torch.func has the functions under other names")
 def transforms_file() -> str:
-    """Returns the file whose functions stand in the traceback of an error in a transform."""
+    """Returns the file whose functions are in the traceback of an error in a transform."""
     from torch._functorch import eager_transforms
 
     return str(eager_transforms.__file__)
@@ -84,7 +84,7 @@ def no_transform_left() -> Generator[None]:
         functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
         if level < 0:  # there is one level at most, which a graph enters without telling `forward_ad`
             forward._current_level = level
-            with suppress(RuntimeError):  # it is entered
+            with suppress(RuntimeError):  # the level is entered already
                 _torch._C._enter_dual_level()
             _torch._C._exit_dual_level(0)
         raise

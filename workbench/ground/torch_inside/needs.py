@@ -53,7 +53,7 @@ class Need:
                 raise MissingInPyTorch(self.sentence(path, user))
 
     def sentence(self, path: str, user: str = "") -> str:
-        """Names the missing part, what the workbench takes it for, and what to do."""
+        """The text of the error: the missing part, its purpose, and what to do."""
         import torch
 
         by = f" for {user}" if user else ""
@@ -93,7 +93,7 @@ def takes(*paths: str, instead: str, use: str = "") -> Need:
 
 
 def _is_there(path: str) -> bool:
-    """True if PyTorch has the name; a module of it is imported."""
+    """True if PyTorch has the name; imports the module that has it."""
     import torch
 
     plain, called, _ = path.partition("(")

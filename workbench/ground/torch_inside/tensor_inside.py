@@ -1,4 +1,4 @@
-"""Parts behind a tensor: its memory, its version, and the tensor that it is a view of."""
+"""Parts behind a tensor: its memory, its version, and the tensor of which it is a view."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ _of_export: Final = _trace._override_builtin_ops
 
 def export(module: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, object] | None = None) -> ExportedProgram:
     """The exported graph of one call. The caller has the turn (`workbench.ground.environment.turns`)."""
-    builtin = nullcontext if isinstance(module, fx.GraphModule) else _builtins_of_tensors  # a graph calls none of them
+    builtin = nullcontext if isinstance(module, fx.GraphModule) else _builtins_of_tensors  # a graph calls no builtins
     with (
         exporting_here_alone(),
         hooks_of_users_modules(module),
@@ -72,10 +72,10 @@ def _builtins_of_tensors() -> Generator[None]:
 
 
 def onednn_as_it_is(module: nn.Module) -> AbstractContextManager[object]:
-    """Within the block an export leaves the switch of oneDNN, which all threads have, as it is.
+    """Within the block an export leaves the switch of oneDNN, which all threads share, as it is.
 
-    PyTorch turns it off meanwhile, since oneDNN computes an LSTM whole. A graph that calls one is exported as PyTorch
-    has it; in a function the call itself is made so.
+    PyTorch turns the switch off during an export, since oneDNN computes an LSTM as a whole. A graph that calls an LSTM
+    is exported in PyTorch's way; in a function, only the call of the LSTM itself runs without oneDNN.
     """
     graphs = [each.graph for each in module.modules() if isinstance(each, fx.GraphModule)]
     targets = (node.target for graph in graphs for node in graph.nodes)
@@ -164,4 +164,4 @@ _OLDER = takes(
     instead="none: torch.export has the other",
 ).path
 _EXPORTS = ("torch.export.", f"{_OLDER}.")
-"""The packages of the modules that export puts around what it is given."""
+"""The packages of the modules that export puts around its argument."""

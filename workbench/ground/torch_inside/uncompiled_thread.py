@@ -1,7 +1,7 @@
-"""A thread in which nothing is compiled by `torch.compile`, beside others in which it is.
+"""A thread in which functions of `torch.compile` run uncompiled, while other threads run them compiled.
 
-PyTorch's setting for that, a stance, is one for all threads: a user's function that another thread calls at that moment
-would run uncompiled as well.
+PyTorch's setting for this, a stance, is shared by all threads: a user's function that another thread calls at that
+moment would run uncompiled as well.
 """
 
 from __future__ import annotations

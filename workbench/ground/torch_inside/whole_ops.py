@@ -73,7 +73,7 @@ class _Given(NamedTuple):
 @contextmanager
 def quickly_kept_whole() -> Generator[None]:
     """Within the block `run_decompositions` does the same as otherwise, in less time."""
-    find_once = cache(_utils._materialize_cpp_cia_ops)  # it looks for all, and is called for each namespace
+    find_once = cache(_utils._materialize_cpp_cia_ops)  # it finds the ops of all namespaces, and is called for each
     registered = ops_with_a_kernel_for("CompositeImplicitAutograd")
 
     def find(namespace: Any) -> set[Any]:
@@ -82,7 +82,7 @@ def quickly_kept_whole() -> Generator[None]:
             return _of_namespace(namespace)
         if name not in _FOUND or _FOUND[name][0] != state:
             found = _of_namespace(namespace)
-            _FOUND[name] = ((registered, len(namespace._dir)), found)  # looking for them may have added some
+            _FOUND[name] = ((registered, len(namespace._dir)), found)  # the search may have added some
         return _FOUND[name][1]
 
     with (

@@ -46,10 +46,10 @@ class ComparisonWidget(AnswersTimelines, LabWidget, module="comparing.js", sheet
             raise BadOption(f"row = {row}: expected a row of .nodes, 0 to {count - 1}, or -1 for none")
         return row
 
-    # What the browser asks
+    # Answers to the browser
 
     def answer_open(self) -> Answer:
-        """All tables; the timelines are asked for one by one."""
+        """All tables; the browser asks for the timelines one by one."""
         record = self.comparison.record
         ratios = record.ratios()
         heads = ["µs" if name == "time_us" else name.replace("_", " ") for name in ratios.columns]

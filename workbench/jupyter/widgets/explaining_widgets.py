@@ -1,4 +1,5 @@
-"""Looks that explain: one matmul on its array, a kernel's loop over tiles. Each also is a widget of its own."""
+"""Looks that explain: one matmul on its array, a kernel's loop over tiles, and a kernel's passes. Each is also a widget
+of its own."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def map_values(sweep: Sweep[Any], step: Step[Any], *, done: bool) -> dict[str, o
             time = step.cycles / step.setting.machine.clock_mhz
             view = view.with_spot(place, Spot(step.cycles, step.bytes, "", time))
         elif here is not None and here.refused:
-            place = None  # the setting in force is none that is refused: others are fused now
+            place = None  # the setting in force is not the refused one: others are fused now
     view = replace(view, today=place, called="the setting now")
     return {
         "kernel": next((knob.kernel for knob in sweep.knobs if knob.kernel), ""),

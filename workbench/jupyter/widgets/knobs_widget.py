@@ -135,7 +135,7 @@ class KnobsLook(AnswersTimelines, Look):
         try:
             found = self._present(kernel).get(knob) or self.experiment.knobs(kernel or None)[knob]
             value = value_from(found, text)
-        except BadOption as error:  # said at the knob
+        except BadOption as error:  # shown at the knob
             return {"refused": str(error)}
         self.experiment.turn(knob, value, kernel=kernel or None)
         return {}

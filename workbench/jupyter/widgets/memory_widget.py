@@ -85,7 +85,7 @@ class MemoryWidget(LabWidget, module="memory_widget.js", sheets=MEMORY_SHEETS):
     def _cycle(self, proposal: traitlets.Bunch) -> int:
         return self._replays.check(cast("int", proposal["value"]))
 
-    # The selection, which is the journey's
+    # The journey's selection
 
     def answer_selected(self) -> Answer:
         """The selected spans."""

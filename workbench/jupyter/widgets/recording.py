@@ -99,7 +99,7 @@ class _Buffers:
 def recorded(
     request: Request, stages: Stages, checks: Mapping[str, Check], looks: Sequence[Look], chosen: Selection | None
 ) -> str:
-    """The record as text for a page. `chosen` is what is selected when it opens."""
+    """The record as text for a page. `chosen` is the selection when the page opens."""
     buffers, index = _Buffers(), stages.origins()
     lists = {name: make(stages) for name, make in LISTS.items()}
     told = {stage: checks[name].text() for stage, name in CHECKED.items() if name in checks}
@@ -227,11 +227,11 @@ def _of_timeline(source: TimelineSource, buffers: _Buffers) -> dict[str, object]
         answer, (number,) = buffers.answered(source.columns(what))
         blocks[what] = {**answer, "buffer": number}
     idle, answers = source.view.idle_time, _Numbered[str]()
-    answers.number(json.dumps({"findings": []}))  # of idle time outside kernels
+    answers.number(json.dumps({"findings": []}))  # for idle time outside kernels
     launches = [
         (begin, end, answers.number(json.dumps(buffers.answered(source.findings_in(begin))[0])))
         for begin, end in source.simulated.replays.times
-    ]  # of a unit that has nothing left to do in a kernel
+    ]  # for a unit that has nothing left to do in a kernel
     places = dict[str, list[tuple[int, int, int]]]()
     lanes: list[int] = idle.lane.tolist()
     for lane, begin, end in zip(lanes, idle.start.tolist(), idle.end.tolist(), strict=True):

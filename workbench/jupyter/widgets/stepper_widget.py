@@ -89,7 +89,7 @@ class Stepper(AnswersTimelines, LabWidget, module="stepper_widget.js", sheets=_S
         """Goes forward again to the selection from which `back` came."""
         return self._model.forward()
 
-    # What the browser asks
+    # Answers to the browser
 
     def answer_open(self) -> Answer:
         """The parts that the widget shows at once; the browser asks for all others one by one."""
@@ -117,7 +117,7 @@ class Stepper(AnswersTimelines, LabWidget, module="stepper_widget.js", sheets=_S
         return {"rows": cells(self._list(name).page(first, min(count, _MOST_ROWS)))}
 
     def answer_pick(self, name: str, row: int) -> Answer:
-        """Selects what is in a row. All widgets of the journey are told, this one too."""
+        """Selects the thing in a row. All widgets of the journey are told, this one too."""
         listing = self._list(name)
         if not 0 <= row < len(listing):
             raise BadOption(f"{listing.title} has no row {row}; its rows are 0 to {len(listing) - 1}")
@@ -127,7 +127,7 @@ class Stepper(AnswersTimelines, LabWidget, module="stepper_widget.js", sheets=_S
         return {}
 
     def answer_choose(self, text: str) -> Answer:
-        """Selects what somebody typed."""
+        """Selects by a typed text; an empty text selects nothing."""
         self._model.select(text.strip() or None)
         return {}
 
@@ -147,7 +147,7 @@ class Stepper(AnswersTimelines, LabWidget, module="stepper_widget.js", sheets=_S
         """The selection as a table, from the line of Python to the timeline."""
         return {"html": self.selection.html() if self.selection else ""}
 
-    # What is told by itself
+    # Messages without a question
 
     def _tell_selection(self) -> None:
         """Tells the browser the selection, and its rows in each list that is shown."""

@@ -120,8 +120,8 @@ class AnswersTimelines:
 
 
 class TimelineWidget(AnswersTimelines, LabWidget, module="timeline_widget.js", sheets=SHEETS):
-    """The result of `j.simulated.widget()`. `spans` are the selected rows of the events, set in it and from Python;
-    `spans_beside` those of the second run, where there is one."""
+    """The result of `j.simulated.widget()`. `spans` are the selected rows of the events, set in the widget and from
+    Python; `spans_beside` are those of the second run, if there is one."""
 
     spans = traitlets.List(traitlets.Int()).tag(sync=True)
     spans_beside = traitlets.List(traitlets.Int()).tag(sync=True)
@@ -154,7 +154,7 @@ class TimelineWidget(AnswersTimelines, LabWidget, module="timeline_widget.js", s
             raise BadOption(f"{name} holds {wrong[0]}, and {rest}")
         return rows
 
-    # What the browser asks
+    # Answers to the browser
 
     def answer_open(self) -> Answer:
         return {"titles": [repr(each.simulated) for each in self._sources] if len(self._sources) > 1 else [""]}

@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# anywidget, ipywidgets and IPython say no types of what is used here.
+# anywidget, ipywidgets and IPython have no types for the parts that are used here.
 """The common part of all widgets of the lab: questions and answers, errors, and what is left in a notebook.
 
 The browser asks (`link.ask("lines", {...})` in common.js), and the method `answer_lines` answers. So no large data is
@@ -27,7 +27,7 @@ from workbench.jupyter.widgets.look import Look
 VIEW: Final = "application/vnd.jupyter.widget-view+json"
 
 _BESIDE = (
-    # Of the static twin and the widget below it a notebook shows one: the widget, once it lives.
+    # A notebook shows either the static twin or the widget below it: the widget, once it lives.
     ".jp-OutputArea-child:has(.wb-twin):has(+ .jp-OutputArea-child .wb-live){display:none}"
     ".jp-OutputArea-child:has(.wb-twin) + .jp-OutputArea-child:not(:has(.wb-live)){display:none}"
 )
@@ -86,7 +86,7 @@ class LabWidget(anywidget.AnyWidget):
     def _on_message(self, _: object, content: object, buffers: list[Buffer]) -> None:
         """Answers one message from the browser, whatever it holds."""
         if not isinstance(content, Mapping):
-            return  # of no front end of ours
+            return  # not from a front end of ours
         message = cast("Mapping[str, Any]", content)
         number, ask = message.get("id"), str(message.get("ask"))
 
@@ -106,7 +106,7 @@ class LabWidget(anywidget.AnyWidget):
         """Sends a computed answer, or the error."""
         try:
             found = work_out() or {}
-        except (Exception, KeyboardInterrupt) as error:  # an interrupt of the kernel is for its current work
+        except (Exception, KeyboardInterrupt) as error:  # an interrupt of the kernel ends its current work
             self._send_if_live({"id": number, "error": error_text(error)})
             return
         if isinstance(found, Later):
@@ -137,9 +137,9 @@ class LabWidget(anywidget.AnyWidget):
         while self._ends:
             self._ends.pop()()
         self.on_msg(self._on_message, remove=True)
-        self.layout.close()  # a widget of its own
+        self.layout.close()  # the layout is a widget of its own
         super().close()
-        vars(self).pop("_repr_mimebundle_", None)  # ipywidgets puts None there, which cannot be asked
+        vars(self).pop("_repr_mimebundle_", None)  # ipywidgets puts None there, which cannot be called
 
     # The state that a notebook keeps
 

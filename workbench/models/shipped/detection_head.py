@@ -1,4 +1,5 @@
-"""The head of a detector without anchors, as FCOS has it: what is where, for every place of a feature pyramid."""
+"""The head of a detector without anchors, as in FCOS: it predicts a class and a box for every place of a feature
+pyramid."""
 
 from __future__ import annotations
 

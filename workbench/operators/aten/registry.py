@@ -65,7 +65,7 @@ def yes_or_no(answer: object) -> bool | None:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """One value for one overload on one route."""
+    """The registration of one value for one overload on one route."""
 
     overload: str
     """`aten.add.Tensor`: namespace, op and overload."""
@@ -74,7 +74,7 @@ class Registration:
     owner: Owner
     value: Callable[..., object]
     kind: str = ""
-    """One of `KINDS` for templates and builders, empty for the others."""
+    """One of `KINDS` for templates and builders, empty for other routes."""
     dialect: str = ""
     """The dialect of a builder; empty for the others."""
     shipped: bool = False
@@ -320,7 +320,7 @@ def registered_template(registrations: Registrations, node: Node) -> Callable[..
 
 def _overloads(given: object) -> tuple[str, ...]:
     from workbench.operators.aten import (
-        overload_names,  # only here: it loads torch, which reading the registry does not need
+        overload_names,  # only here: the module loads torch, which reading the registry does not need
     )
 
     return overload_names.overloads(given)

@@ -16,9 +16,8 @@ from workbench.operators.tensors.element_types import to_dtype
 from workbench.operators.tensors.torch_literals import to_arg, to_type
 
 Formula = Callable[..., Any]
-"""A function of `b`, which makes the calls, and of the node's arguments; it returns the result, or a tuple of results.
-None means that the node stays.
-"""
+"""A function of the builder `b`, which makes the calls, and of the node's arguments. It returns the result, or a tuple
+of results; None means that the node stays."""
 
 
 HALF = (torch.float16, torch.bfloat16)

@@ -205,7 +205,7 @@ class _Classes:
         if b.rank(x) == 1 and b.rank(target) == 1:  # of several targets of one row PyTorch takes the first
             target = b("aten.select.int", target, 0, 0)
         self.counts = b("aten.ne.Scalar", target, ignored)
-        # An ignored target may lie outside of all classes: class 0 stands for it, and is then left out.
+        # An ignored target may lie outside of all classes: class 0 takes its place, and its loss is then left out.
         kept = b("aten._to_copy.default", self.counts, dtype=b.dtype(target))
         self.target = b("aten.mul.Tensor", target, kept)
 

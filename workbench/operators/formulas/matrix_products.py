@@ -95,7 +95,7 @@ def _matrices(b: Builder, x: Ref, y: Ref) -> Ref:
     x_shape, y_shape = b.type(x).shape, b.type(y).shape
     if len(x_shape) == 2 and len(y_shape) == 2:
         return b("aten.mm.default", x, y)
-    if len(y_shape) == 2:  # one matrix for the whole batch: its rows can all go through one product
+    if len(y_shape) == 2:  # one matrix for the whole batch: one product takes all rows of the batch
         flat = b("aten.view.default", contiguous(b, x), [math.prod(x_shape[:-1]), x_shape[-1]])
         return b("aten.view.default", b("aten.mm.default", flat, y), [*x_shape[:-1], y_shape[-1]])
     batch = broadcast(x_shape[:-2], y_shape[:-2])

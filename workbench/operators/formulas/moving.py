@@ -62,7 +62,7 @@ def column_stack(b: Builder, tensors: list[Ref]) -> Ref:
 
 
 def _with_rank(b: Builder, x: Ref, rank: int) -> Ref:
-    """As `torch.atleast_1d` and `atleast_2d`: missing dims come first."""
+    """Adds missing dims at the front, as `torch.atleast_1d` and `atleast_2d` do."""
     while b.rank(x) < rank:
         x = b("aten.unsqueeze.default", x, 0)
     return x

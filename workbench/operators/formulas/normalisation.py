@@ -131,7 +131,7 @@ def _rms_norm(
     b: Builder, x: Ref, shape: list[int], weight: Ref | None, eps: float | None, *, wide: bool
 ) -> tuple[Ref, Ref]:
     x = compute(b, x)
-    epsilon = torch.finfo(b.dtype(x)).eps if eps is None else eps  # of the type of the computation
+    epsilon = torch.finfo(b.dtype(x)).eps if eps is None else eps  # the epsilon of the type of the computation
     spread = _spread(b, mean(b, b("aten.mul.Tensor", x, x), _last(b, x, shape), True), epsilon)
     return _affine(b, b("aten.mul.Tensor", x, spread), weight, None, wide=wide), spread
 

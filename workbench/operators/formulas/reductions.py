@@ -16,7 +16,7 @@ Dims = int | list[int] | None
 
 
 def mean(b: Builder, x: Ref, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Ref:
-    x, dims = compute(b, x, torch.float32 if dtype in HALF else dtype), b.dims(x, dim)  # rounded once, at the end
+    x, dims = compute(b, x, torch.float32 if dtype in HALF else dtype), b.dims(x, dim)  # rounds once, at the end
     extent = b.extent(x, dims)
     return b("aten.mul.Tensor", b("aten.sum.dim_IntList", x, dims, keepdim), 1.0 / extent if extent else math.nan)
 

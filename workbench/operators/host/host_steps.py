@@ -134,7 +134,7 @@ def break_texts(lowered: KernelGraph, breaks: Sequence[str]) -> list[str]:
 
 
 def warning_text(lowered: KernelGraph) -> str:
-    """One line naming the ops that run on the host; empty when there are none."""
+    """One line that names the ops that run on the host; empty if there are none."""
     nodes = [lowered.node(kernel.nodes[0]).node for kernel in lowered.kernels if kernel.kind == HOST]
     nodes = [node for node in nodes if node.op != BREAK]
     if not nodes:

@@ -57,7 +57,7 @@ def _by_executor(node: Node, executor: Registration, known: dict[str, torch.Tens
     who = executor_text(node, executor)
     try:
         result = executor.value(inputs, attributes)
-    except (Exception, SystemExit) as error:  # of the executor's own code; the error names the node
+    except (Exception, SystemExit) as error:  # an error of the executor's own code
         raise ExecutorFailed(f"{who} raised {type(error).__name__}: {error}") from error
     if not isinstance(result, (list, tuple)):
         raise ExecutorResult(f"{who} returned {type(result).__name__}; expected a list of tensors, one for each result")

@@ -23,7 +23,7 @@ _TAKEN: Final = frozenset(
 """Names that have another meaning in a template's text; `self` is Jinja's."""
 
 _FLOAT: Final = re.compile(r"(?<=[=\[, -])\d+\.\d*(e[+-]?\d+)?")
-"""A default in a schema as PyTorch prints it: 0.10000000000000001 for 0.1."""
+"""Matches a default in a schema as PyTorch prints it: 0.10000000000000001 for 0.1."""
 
 _LOOP_NAMES = re.compile(r"(d|size_d|tile_d|extent_d)\d+")
 

@@ -31,7 +31,7 @@ class CallContainers:
     @staticmethod
     def of(args: Sequence[object], kwargs: Mapping[str, object], name: str) -> CallContainers:
         places = dict(containers.stores((tuple(args), dict(kwargs))))
-        places.pop("[1]", None)  # the dict of keyword arguments is a new one in each call
+        places.pop("[1]", None)  # each call has a new dict of keyword arguments
         given = CallContainers(name, places, {})
         return CallContainers(name, places, {place: given._contents(place, Flat()) for place in places})
 

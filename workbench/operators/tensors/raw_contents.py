@@ -12,7 +12,7 @@ Store = list[object] | dict[object, object]
 
 
 def contents(store: Store) -> Store:
-    """A plain list or dict of the very objects that a list or dict holds, in its order."""
+    """A plain list or dict with the objects that a list or dict really holds, in its order."""
     own = _own_class(store)
     if isinstance(store, list):
         return own.__getitem__(store, slice(None))

@@ -102,7 +102,7 @@ def attributes_of(value: object) -> dict[str, object] | None:
     attribute."""
     try:
         found: object = vars(value)
-    except Exception:  # it has none, or the code of its class raised
+    except Exception:  # there is none, or the code of the object's class raised
         return None
     return cast("dict[str, object]", found) if type(found) is dict else None
 
@@ -238,7 +238,7 @@ def _cell(name: str, function: types.FunctionType) -> object:
 
 def _item_of(attribute: str, key: object, function: types.FunctionType) -> object:
     held: Any = getattr(function, attribute) or {}
-    return held[key]  # a LookupError where it is gone
+    return held[key]  # raises a LookupError if the item is gone
 
 
 @functools.lru_cache(4096)

@@ -15,7 +15,7 @@ def same_value(one: object, other: object) -> bool:
         return True
     if type(one) is not type(other):
         return False
-    if isinstance(one, np.generic) and isinstance(other, np.generic):  # of one class, so of one type
+    if isinstance(one, np.generic) and isinstance(other, np.generic):  # the classes are equal, so the element types are
         return one.tobytes() == other.tobytes() or bool(one != one and other != other)
     if isinstance(one, (float, complex)):
         return repr(one) == repr(other)

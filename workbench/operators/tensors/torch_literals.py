@@ -17,7 +17,7 @@ _TORCH_ENUMS = {"layout": torch.layout, "memory_format": torch.memory_format}
 
 
 def to_type(tensor: torch.Tensor, *, base_offset: int = 0) -> TensorType:
-    """A tensor's type; its offset counts from `base_offset`, where the base it is a view of begins."""
+    """A tensor's type. If the tensor is a view, its offset counts from `base_offset`, where its base begins."""
     shape, strides = tuple(int(n) for n in tensor.shape), tuple(int(n) for n in tensor.stride())
     return TensorType(shape, dtype_name(tensor.dtype), strides, int(tensor.storage_offset()) - base_offset)
 
@@ -62,7 +62,7 @@ def from_literal(literal: Literal) -> object:
 
 
 def to_arg(value: object) -> Arg:
-    """A Python argument, made of references, numbers and lists of them, as a record's argument."""
+    """Converts a Python argument, made of references, numbers and lists of them, to a record's argument."""
     if isinstance(value, (Ref, Literal, Sequence, AtenGraph)):
         return value
     if isinstance(value, (list, tuple)):
