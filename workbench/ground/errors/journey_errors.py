@@ -16,7 +16,7 @@ class JourneyFileError(WorkbenchError):
 
 
 class JourneyNotSaved(WorkbenchError):
-    """A journey holds what its file could not."""
+    """A journey holds something that a file of it could not keep."""
 
 
 class JourneyFileForeign(JourneyFileError):

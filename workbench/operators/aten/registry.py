@@ -47,9 +47,9 @@ Refuses = Callable[[Node, Mapping[str, TensorType]], str]
 
 @dataclass(frozen=True, slots=True)
 class OneKernel:
-    """A template that computes an op in one kernel, where the op's formula needs several. The fusion rule named `rule`
-    turns the template off. If `refuses` returns a reason, the formula's kernels show it as the reason why they are not
-    fused."""
+    """A template that computes an op in one kernel, where the op's formula needs several. A user who turns off the
+    fusion rule named `rule` turns the template off. If `refuses` returns a reason, the formula's kernels show it as the
+    reason why they are not fused."""
 
     rule: str
     refuses: Refuses

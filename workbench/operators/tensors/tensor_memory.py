@@ -33,7 +33,8 @@ _COUNTED: Final = 1 << 22
 
 
 def share_elements(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """True if two tensors share a byte. Large tensors count as sharing one if their ranges of bytes overlap."""
+    """True if two tensors share a byte. Large tensors, and tensors with elements of different sizes, count as sharing
+    one if their ranges of bytes overlap."""
     if not one.numel() or not other.numel() or memory_of(one) != memory_of(other):
         return False
     (first, last), (begin, end) = _reach(one), _reach(other)
