@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return _run_command(argv)
         finally:
-            sys.stdout.flush()  # here, where an error of it can still be reported
+            sys.stdout.flush()  # here, where an error of the flush can still be reported
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -170,7 +170,7 @@ def _command(
     run: Callable[[argparse.Namespace], int],
     help: str,
 ) -> argparse.ArgumentParser:
-    """A command with no options yet. Options cannot be abbreviated: an abbreviation could mean a later option."""
+    """Adds a command without options. Its options cannot be abbreviated: an abbreviation could mean a later option."""
     parser = commands.add_parser(name, help=help, allow_abbrev=False)
     parser.set_defaults(command=run, parser=parser)
     return parser
@@ -257,7 +257,7 @@ def _models(_: argparse.Namespace) -> int:
 
 
 def _traced(program: ProgramFile, options: argparse.Namespace) -> Journey:
-    """The journey of a program. An exception of its own code becomes an error without a traceback."""
+    """The journey of a program. An exception in the program's code becomes an error without a traceback."""
     try:
         trace = partial(wb.trace, program.model, *program.inputs, kwargs=program.kwargs)
         return trace(train=options.train, **options_among(vars(options)))
@@ -324,7 +324,7 @@ def _lab(options: argparse.Namespace) -> int:
 
 def _compile(options: argparse.Namespace) -> int:
     folder = importlib.import_module(own_name("simulator.compiled")).cache_folder()
-    if not folder.is_dir():  # the import below makes it
+    if not folder.is_dir():  # the import below makes the folder
         sys.stdout.write(f"compiling the simulator into {folder}: about a minute, once\n")
         sys.stdout.flush()
     ahead = importlib.import_module(own_name("simulator.engine.compile_ahead"))

@@ -24,7 +24,7 @@ from workbench.ground.errors import BadOption, MissingExtra
 
 FIRST: Final = "notebooks/00_start_here.ipynb"
 COPY: Final = "workbench-course"
-"""The folder that the course is copied to."""
+"""The folder to which the course is copied."""
 _PARTS: Final = ("notebooks/*.ipynb", "notebooks/recorded/*.journey", "notebooks/recorded/*.py", "docs/*.md")
 """The files of the course. `scripts/one_package.py` puts them into the wheel."""
 
@@ -36,7 +36,7 @@ class Copied:
     folder: Path
     new: tuple[str, ...]
     differing: tuple[str, ...]
-    """Files that were there with other contents than those of this version, and are left as they are."""
+    """Existing files that differ from this version's; they are left as they are."""
 
     def text(self) -> str:
         """Tells the person who started the lab what was copied, in one or two sentences."""
@@ -90,9 +90,9 @@ def _make_folder(folder: Path) -> None:
 
 
 def notebook_to_open(given: str | None) -> tuple[str, str]:
-    """Returns the notebook to open, as JupyterLab's address has it, and what to tell.
+    """Returns the path of the notebook to open, as JupyterLab's address has it, and a text for the user.
 
-    A file that exists is opened where it lies. Else it is one of the course, which is copied first.
+    A file that exists is opened in its place. Otherwise the notebook is one of the course, which is copied first.
     """
     if os.path.isfile(given or FIRST):
         return _below_here(given or FIRST), ""
@@ -125,14 +125,14 @@ def _below_here(notebook: str) -> str:
 
 
 def port(given: str) -> int:
-    """A port as it is given: in the digits 0 to 9, and one that there is."""
+    """Reads a port from its text; refuses anything but a whole number from 0 to 65,535."""
     if not re.fullmatch("[0-9]{1,5}", given) or int(given) >= 1 << 16:
         raise argparse.ArgumentTypeError(f"{given!r} is no port; expected a whole number, 0 to {(1 << 16) - 1:,}")
     return int(given)
 
 
 def address(given: str) -> str:
-    """An address of this computer, or a name of one."""
+    """Returns the text of an address, or of a name that has one; refuses anything else."""
     try:
         socket.getaddrinfo(given, None)
     except (OSError, UnicodeError):
@@ -151,14 +151,14 @@ def command(notebook: str, port: int, ip: str) -> list[str]:
 
 
 def check_jupyterlab() -> None:
-    """Raises an error where JupyterLab is not installed."""
+    """Raises an error if JupyterLab is not installed."""
     if importlib.util.find_spec("jupyterlab") is None:
         raise MissingExtra("JupyterLab is not installed; pip install 'aten-workbench[lab]' brings it.")
 
 
 def lab_environment() -> dict[str, str]:
-    """The environment of JupyterLab: our defaults for its settings, below those that the user made. It asks nobody
-    if it may fetch news, in a toast over the page."""
+    """The environment of JupyterLab: our defaults for its settings, which the user's own settings override. With our
+    defaults JupyterLab does not ask, in a toast over the page, if it may fetch news."""
     folder = Path(__file__).parents[1] / "jupyter" / "config"
     given = os.environ.get("JUPYTER_CONFIG_PATH", "")
     return {**os.environ, "JUPYTER_CONFIG_PATH": os.pathsep.join(filter(None, [given, str(folder)]))}

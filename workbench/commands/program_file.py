@@ -1,4 +1,4 @@
-"""A file that `workbench trace` is given, the function or model in it and its inputs, and the flags of its options."""
+"""The file of `workbench trace`: the function or model in it and its inputs; and the flags of the command's options."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _where(error: SyntaxError | ValueError) -> str:
         return f"byte {error.start} is not {error.encoding}: {error.reason}"
     if not isinstance(error, SyntaxError):
         return str(error)
-    if error.lineno is None:  # of the file as a whole
+    if error.lineno is None:  # the error is about the file as a whole
         return error.msg
     return f"line {error.lineno}: {error.msg}: {(error.text or '').strip()}"
 
@@ -107,7 +107,8 @@ def _inputs(given: object, path: Path) -> tuple[tuple[object, ...], dict[str, ob
 
 
 def add_options(trace: argparse.ArgumentParser) -> None:
-    """A flag for each option of `wb.trace` that a command line can give; without it the verb's default holds."""
+    """Adds a flag for each option of `wb.trace` that a command line can give; without the flag the verb's default
+    holds."""
     for name, option in OPTIONS.items():
         kind, one_of = float if option.flag == SECONDS else str, option.flag.split("|")
         shown: dict[str, Any] = {"choices": one_of} if len(one_of) > 1 else {"metavar": option.flag, "type": kind}
@@ -116,7 +117,8 @@ def add_options(trace: argparse.ArgumentParser) -> None:
 
 
 def check_page_path(option: str, page: Path) -> None:
-    """Raises before the work where no page can be written after it; a name with another ending is a mistake."""
+    """Raises an error, before the work, if the page cannot be written after it, or if its name does not end like a
+    page's."""
     check_folder(page)
     if page.suffix.lower() not in _PAGES:
         raise BadOption(

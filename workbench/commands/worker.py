@@ -35,12 +35,12 @@ def _import(job: Message) -> None:
 
 
 def _passes(job: Message) -> None:
-    """A user's pipeline on a user's text."""
+    """Runs a user's pipeline on a user's text."""
     reproduce(job.body["text"], job.body["pipeline"])
 
 
 def _without_fault(work: Callable[[Message], None]) -> Work:
-    """Work that finds no fault itself: it is done, raises, or ends the process."""
+    """Wraps work that reports no fault itself: it succeeds, raises, or ends the process."""
 
     def tried(job: Message, _: Say) -> str:
         work(job)
@@ -66,7 +66,8 @@ def _node(job: Message, say: Say) -> str:
 
 
 def _run_for(name: str, kernel: ScheduledKernel, inputs: int, say: Say) -> str:
-    """A kernel's machine code for a processor, on watched memory."""
+    """Compiles a kernel for a processor and runs it on watched memory; returns the fault that it found, empty for
+    none."""
     say(f"compile for {name}")
     native = jit.compile_scheduled(kernel.mlir, kernel.kernel, processor_named(name))
     names = [f"{place}" for place, _ in enumerate(native.layouts)]
@@ -75,8 +76,8 @@ def _run_for(name: str, kernel: ScheduledKernel, inputs: int, say: Say) -> str:
 
 
 def _made_up(layout: jit.Layout) -> bytes:
-    """Numbers of an argument's type. Integers may be indices or divisors, so they are ones, which are valid as both
-    unless an index can choose only one element."""
+    """Makes up numbers of an argument's type. Integers may be indices or divisors, so they are ones, which are valid as
+    both unless an index can choose only one element."""
     dtype, count = layout.dtypes[0], layout.span_bytes // layout.dtypes[0].itemsize
     made = torch.randn(count).to(dtype) if dtype.is_floating_point else torch.ones(count, dtype=dtype)
     return made.view(torch.uint8).numpy().tobytes()

@@ -27,7 +27,7 @@ _KINDS: Final[Mapping[str, tuple[str, Callable[[object], bool]]]] = {
     "Sequence": ("a list", lambda value: isinstance(value, Sequence) and not isinstance(value, str | bytes)),
     "Callable": ("a function", callable),
 }
-"""By the beginning of an annotation: how to say what is expected, and whether a value is one."""
+"""By the begin of an annotation: the words for the expected kind, and the test of a value."""
 
 STAGES: Final = ("Captured", "Lowered", "Rendered", "Scheduled", "Simulated")
 _OF_OURS: Final = (*STAGES, "Journey", "Selection", "AtenGraph", "KernelGraph")
@@ -36,14 +36,14 @@ _SAY_MORE: Final = frozenset(
     {"fn_or_module", "machine", "mapping", "fusion", "resident", "placement", "passes", "simulate_seconds", "seconds"}
     | {"rtol", "atol", "on_missing", "capture", "stage", "train", "route", "kind", "dialect", "prefer"}
 )
-"""Arguments whose own checks know more about what is expected."""
+"""Arguments with checks of their own, whose errors say more about what is expected."""
 
 
 _VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def checks_what_it_is_given(verb: Callable[P, R]) -> Callable[P, R]:
-    """`verb`, with an argument of another kind than its annotation says refused as `BadArgument`."""
+    """Decorates `verb` to raise `BadArgument` for an argument that its annotation does not allow."""
     check = checker(verb)
 
     @functools.wraps(verb)
@@ -56,7 +56,7 @@ def checks_what_it_is_given(verb: Callable[P, R]) -> Callable[P, R]:
 
 
 def plain(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The same with numbers of numpy, which tables hand out, as Python's."""
+    """The arguments with NumPy's numbers, which tables hand out, as Python's numbers."""
     return tuple(map(plain_value, args)), {name: plain_value(value) for name, value in kwargs.items()}
 
 
@@ -98,7 +98,7 @@ def _mistake_of_path(path: os.PathLike[Any]) -> str:
     not."""
     try:
         text: object = os.fspath(path)
-    except Exception as error:  # any exception of its own code
+    except Exception as error:  # its own code may raise anything
         return f"its __fspath__ raised {type(error).__name__}: {error}; expected one that gives the path as text"
     if not isinstance(text, str):
         return f"it is the path {text!r:.60}, of bytes; expected one of text, as os.fsdecode(path) gives it"
@@ -106,7 +106,7 @@ def _mistake_of_path(path: os.PathLike[Any]) -> str:
 
 
 def _alternatives(annotation: str) -> list[tuple[str, Callable[[object], bool]]]:
-    """The kinds of value that an annotation allows; none when not all of them are known here."""
+    """The kinds of value that an annotation allows; empty if one of them is not known here."""
     found: list[tuple[str, Callable[[object], bool]]] = []
     for part in _split(annotation):
         name = part.partition("[")[0].strip()
@@ -120,7 +120,7 @@ def _alternatives(annotation: str) -> list[tuple[str, Callable[[object], bool]]]
 
 
 def _split(annotation: str) -> list[str]:
-    """The alternatives of a union, those inside of brackets left together."""
+    """The alternatives of a union; a union inside brackets is not split."""
     parts, depth = [""], 0
     for letter in annotation:
         depth += (letter == "[") - (letter == "]")
@@ -140,6 +140,6 @@ def _shown(signature: inspect.Signature) -> str:
 
 
 def short(value: object) -> str:
-    """The value as an error shows it: its text, cut where it is long, and its type."""
+    """The value as an error shows it: its text, cut if it is long, and its type."""
     text = repr(value)
     return f"{text if len(text) <= 60 else text[:57] + '...'}, of type {type(value).__name__}"

@@ -1,5 +1,6 @@
-"""Other names of modules: those from before the rooms, as `workbench.kernels.template`, and those of what lies beside
-`workbench` in the repository and in it in the wheel: `simulator` and `workbench.simulator` are one module in both."""
+"""Other names of modules: former names, such as `workbench.kernels.template`; and the second name of packages that are
+beside `workbench` in the repository and inside it in the wheel: `simulator` and `workbench.simulator` are one module in
+both."""
 
 from __future__ import annotations
 
@@ -27,11 +28,12 @@ MOVED: Final = MappingProxyType(
         "rewriting": "capturing",
     }
 )
-"""The room of each folder or file that stood in `workbench` itself."""
+"""The package that now has each folder or file that was directly in `workbench`."""
 
 
 def new_name(name: str) -> str | None:
-    """The name that a module has itself; None for one that has no other, and for another's `simulator`."""
+    """The real name of a module that is imported by a former or second name. None if the name is the real one, or means
+    another library's `simulator`."""
     package, _, rest = name.partition(".")
     if IN_WHEEL and package in PARTS:
         return f"workbench.{name}" if _is_ours(package) else None
@@ -44,7 +46,8 @@ def new_name(name: str) -> str | None:
 
 
 def _is_ours(package: str) -> bool:
-    """True if a name that the wheel does not have means ours: it was imported so, or nobody else has the name."""
+    """True if a name that the wheel does not have, such as `simulator`, means our package: ours was imported by this
+    name, or nothing else with code has it."""
     if package in sys.modules:
         return sys.modules[package] is sys.modules.get(f"workbench.{package}")
     found = _found_on_path(package)
@@ -58,7 +61,7 @@ def _found_on_path(name: str) -> ModuleSpec | None:
 
 
 def _refuse_anothers(name: str, spec: ModuleSpec | None) -> None:
-    """Raises where the repository's code, which imports `simulator`, would get another's."""
+    """Raises an error if the repository's code, which imports `simulator`, would get another library's package."""
     place = spec.origin if spec is not None else None
     if place is not None and os.path.dirname(os.path.realpath(place)) != folder(name):
         raise ImportError(
@@ -69,7 +72,8 @@ def _refuse_anothers(name: str, spec: ModuleSpec | None) -> None:
 
 
 def _has_code(spec: ModuleSpec) -> bool:
-    """True if a module has code: for Python any folder on its path is a package, as one of pages called `templates`."""
+    """True if a package has code. To Python any folder on its path is a package, such as a folder of pages called
+    `templates`."""
     folders = spec.submodule_search_locations if spec.origin is None else None
     if folders is None:
         return True
@@ -87,7 +91,7 @@ class _Moved(MetaPathFinder):
 
 
 class _SameModule(Loader):
-    """Loads a module by its new name: there is one module of both names."""
+    """Loads a module by its real name: both names give the same module."""
 
     def __init__(self, new: str) -> None:
         self._new = new
@@ -103,7 +107,7 @@ class _SameModule(Loader):
 
 
 def find_moved_names() -> None:
-    """Has Python look here before it looks for files, which it would load twice: once by each name."""
+    """Makes Python look here before it looks for files, which it would load twice: once by each name."""
     for name in PARTS if not IN_WHEEL else ():
         if name in sys.modules:
             _refuse_anothers(name, sys.modules[name].__spec__)

@@ -1,6 +1,7 @@
-"""The offers of the library's edge to rooms that may not know it by name: drawings, and the shipped operators.
+"""Loads the drawing modules and the shipped operators for packages that must not import them.
 
-`workbench/__init__.py` says where each lies, before any room is loaded; it loads when a room first asks for it.
+`workbench/__init__.py` registers the names of their packages, before any other package is loaded; each is loaded at its
+first use.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ _PACKAGES: Final[dict[str, str]] = {}
 
 
 def offer(*, drawing: str, operators: str) -> None:
-    """Says in which package each lies."""
+    """Registers the names of the packages with the drawing modules and with the shipped operators."""
     _PACKAGES.update(drawing=drawing, operators=operators)
 
 
 def drawing_module(name: str) -> ModuleType:
-    """Returns the module of this name that draws."""
+    """Returns the drawing module of this name."""
     return import_module(f"{_PACKAGES['drawing']}.{name}")
 
 
 def shipped_operators() -> Callable[[Any], None]:
-    """Returns what registers the shipped operators in a registry."""
+    """Returns the function that registers the shipped operators in a registry."""
     return import_module(_PACKAGES["operators"]).builtin

@@ -90,8 +90,8 @@ class CellLine:
         self._alone(lambda: self._send("clear_output", {"wait": False}))
 
     def _alone(self, say: Callable[[], object]) -> None:
-        """Sends if no output has come between, in the thread that sends printed output, so that none comes
-        meanwhile."""
+        """Calls `say` if the cell has no other output, in the thread that sends printed output, so that no output comes
+        in between."""
         done = threading.Event()
 
         def checked() -> None:
@@ -110,7 +110,7 @@ class CellLine:
 
 
 def _kernel() -> Any:
-    """The Jupyter kernel of this process, if it is one."""
+    """The Jupyter kernel of this process; None if it runs none."""
     if "ipykernel" not in sys.modules or (ipython := sys.modules.get("IPython")) is None:
         return None
     return getattr(cast(Any, ipython).get_ipython(), "kernel", None)

@@ -33,7 +33,7 @@ class MlirCell(Shown):
 
     @knows_its_options
     def html(self) -> Markup:
-        """The module, and what the passes changed, closed."""
+        """The module, and the changes of the passes in a closed part."""
         shown = highlight.code(self.text)
         if self.pipeline:
             changed = highlight.unified(compared(self.given, self.text), context=3)
@@ -45,7 +45,7 @@ class MlirCell(Shown):
 
 
 def of_cell(cell: str, pipeline: str) -> MlirCell:
-    """The module of a cell, unchanged or after the passes; a worker runs these first."""
+    """The module of a cell, unchanged or after the passes; a worker runs the passes first."""
     check_text(cell, "the cell")
     passes = within(pipeline)
     if len(cell) > _LONG:

@@ -17,9 +17,9 @@ _OPERATORS = "workbench.operators.ops"
 
 def begin() -> None:
     """Gives machines, tile programs and `wb.ops` their views, slow cells their line, and errors the user's lines; loads
-    what a trace needs ahead of it."""
+    ahead what a trace needs."""
     shell = cast(Any, sys.modules["IPython"]).get_ipython()
-    if shell is None:  # a program that only imported it
+    if shell is None:  # a program that only imported IPython
         return
     html, plain = (shell.display_formatter.formatters[kind] for kind in ("text/html", "text/plain"))
     machines, programs = own_name("simulator.machine.machine"), own_name("simulator.tileprogram.program")

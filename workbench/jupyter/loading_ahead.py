@@ -1,9 +1,10 @@
 """Loads what a first trace needs while a person types: one module at a time, when no cell has run for a moment.
 
-Between cells, in the thread that runs them, and only with the turn: two threads that import PyTorch's modules, which
-import each other in circles, could each see half of one. A cell then waits at most for the module that is being loaded.
+Modules are loaded between cells, in the thread that runs the cells, and only with the turn: PyTorch's modules import
+each other in circles, so of two threads that import them each could see half of a module. A cell waits at most for the
+module that is being loaded.
 
-Only where PyTorch is loaded: a session that opens journeys needs nothing of this.
+Nothing is loaded before PyTorch is: a session that opens journeys does not need these modules.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from workbench.ground.packages import own_name
 from workbench.ground.torch_inside.module_names import FIRST_LOADED
 
 QUIET_SECONDS: Final = 0.3
-"""Cells that a program runs, or a person all at once, follow each other sooner."""
+"""The seconds without a cell before loading: cells that a program runs, or a person all at once, follow each other
+sooner."""
 
 MODULES: Final = (
     FIRST_LOADED,
@@ -34,7 +36,7 @@ MODULES: Final = (
     "workbench.scheduling.schedule",
     own_name("simulator.engine.engine"),
 )
-"""In the order in which a trace needs them."""
+"""The modules in the order in which a trace needs them."""
 
 
 @dataclass
@@ -59,12 +61,12 @@ class LoadingAhead:
     def cell_ends(self, _: object) -> None:
         self.cell_begins(_)
         if self.left and "torch" in sys.modules and threading.current_thread() is threading.main_thread():
-            with suppress(RuntimeError):  # a cell that no loop runs
+            with suppress(RuntimeError):  # no loop runs the cell
                 self._next = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._load_one)
 
     def _load_one(self) -> None:
         with suppress(Exception), collecting_later(), free_turn() as free:
-            # what is missing or broken is told where it is needed
+            # code that needs a missing or broken module reports it
             if not free:
                 self.left.clear()  # another thread compiles, and loads all of it
                 return

@@ -30,7 +30,7 @@ def _completer(shell: Any, magic: str) -> Callable[[Any, Any], list[str]]:
 
 
 def offers(magic: str, line: str, symbol: str, names: Mapping[str, Any]) -> list[str]:
-    """Completions where `symbol` begins, in a line that begins with the magic."""
+    """The completions of `symbol` at the end of a line that begins with the magic."""
     before = line[: len(line) - len(symbol)].split()[1:] if symbol and line.endswith(symbol) else line.split()[1:]
     if symbol.startswith("-"):
         return [each for each in OPTIONS[magic] if each.startswith(symbol)]
@@ -44,7 +44,8 @@ def offers(magic: str, line: str, symbol: str, names: Mapping[str, Any]) -> list
 
 
 def _scheduled(before: list[str], names: Mapping[str, Any]) -> list[str]:
-    """A journey first; then one of its kernels, if they are known: completion computes nothing."""
+    """The journeys for the first word; then the kernels of that journey, if they are known: completion computes
+    nothing."""
     journeys = journeys_in(names)
     if not before:
         return list(journeys)
@@ -54,7 +55,7 @@ def _scheduled(before: list[str], names: Mapping[str, Any]) -> list[str]:
 
 
 def _operators() -> list[str]:
-    """ATen's, as `aten.frac` and, behind `aten::`, by name alone."""
+    """The names of ATen's operators: `aten.frac`, and `frac` alone for completion behind `aten::`."""
     if "torch" not in sys.modules:
         return []
     from workbench.ground.torch_inside.operator_objects import all_op_names

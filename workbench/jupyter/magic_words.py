@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Words:
-    """The required words of a magic, those that may follow, and its options."""
+    """The required words of a magic, its optional words, and its options."""
 
     words: tuple[str, ...]
     rest: tuple[str, ...]
@@ -82,7 +82,8 @@ def _expressions(line: str) -> list[str]:
 
 
 def journeys_in(names: Mapping[str, Any]) -> dict[str, Journey]:
-    """The journeys of a session, by variable. Without the journey module there are none: nothing was traced."""
+    """The journeys of a session, by variable. If the journey module is not loaded, there are none: nothing was
+    traced."""
     module = sys.modules.get("workbench.journey")
     kind = module.Journey if module else ()
     return {name: value for name, value in names.items() if isinstance(value, kind) and not name.startswith("_")}

@@ -44,7 +44,7 @@ def unload(shell: Any) -> None:
 
 
 def _with_plain_errors(magic: Callable[..., R]) -> Callable[..., R]:
-    """A magic that prints the user's mistakes in a few lines, without our traceback."""
+    """Wraps a magic so that it prints the user's mistakes in a few lines, without our traceback."""
 
     @wraps(magic)
     def run(*args: Any, **kwargs: Any) -> R:

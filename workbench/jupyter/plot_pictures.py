@@ -1,7 +1,7 @@
 # pyright: reportUnknownMemberType=false
 """Pictures drawn with matplotlib, from the same data as `ground/basics/svg_painter.py`.
 
-A picture is made for the width that it is to have: by that, names are cut and crowded lanes drawn as shares. Its axes
+A picture is made for its final width, which decides where names are cut and crowded lanes are drawn as shares. Its axes
 have the numbers of its data, so that a user may zoom in and draw beside it.
 """
 
@@ -35,16 +35,16 @@ from workbench.ground.basics.picture import (
 from workbench.jupyter.plot_themes import THEME, colours_of, inches, new_axes, new_figure, words_as_they_are
 
 Making: TypeAlias = Callable[[float], Picture]
-"""Makes a picture for a plot so many pixels wide."""
+"""Makes a picture for a plot of a width in pixels."""
 
 _AN_INCH, _POINT = 96, 0.75
-"""Pixels on an inch, and points of a pixel."""
+"""Pixels of an inch, and points of a pixel."""
 _AROUND = 110
 """Pixels beside a plot, for the names of its rows."""
 _WRITTEN, _LETTER = 8.5, 6.9
-"""Points of the letters around a picture, and pixels that one is wide at most, as a rule."""
+"""The size of the letters around a picture in points, and their usual largest width in pixels."""
 _ROW = 0.2
-"""Inches that a row of the legend is high."""
+"""The height of a row of the legend, in inches."""
 
 
 @words_as_they_are
@@ -65,7 +65,8 @@ def axes(make: Making, ax: Axes | None = None, *, style: str = THEME, width: flo
 
 @words_as_they_are
 def figure(made: Sequence[Picture | Making], *, style: str = THEME, width: float = 11.0, columns: int = 1) -> Figure:
-    """A figure of pictures in so many columns, which pyplot does not know: for files, and as a value in a notebook."""
+    """A figure of pictures in `columns` columns. pyplot does not know the figure: it is for files, and a value in a
+    notebook."""
     colours, columns = colours_of(style), min(columns, max(len(made), 1))
     room = _room(inches(width) / columns)
     pictures = [one if isinstance(one, Picture) else one(room) for one in made]
@@ -81,12 +82,12 @@ def figure(made: Sequence[Picture | Making], *, style: str = THEME, width: float
 
 
 def _room(width: float) -> float:
-    """Pixels of the plot in so many inches."""
+    """The width of the plot in pixels, for a figure of this width in inches."""
     return max(width * _AN_INCH - _AROUND, 100)
 
 
 def _height(row: Sequence[Picture], room: float) -> float:
-    """Inches for the highest picture of a row, its axes and its notes."""
+    """The height of a row in inches: that of its highest picture, with axes and notes."""
     around = [0.3 + 0.45 * bool(each.above) + 0.25 * bool(each.title) + 0.17 * len(_below(each, room)) for each in row]
     return max(each.height / _AN_INCH + more for each, more in zip(row, around, strict=True))
 
@@ -117,7 +118,7 @@ def _draw_marks(picture: Picture, marks: Sequence[Mark], ax: Axes, colours: Mapp
 
 
 def _collected(mark: Shape) -> tuple[type, str]:
-    """Boxes that follow each other and have the same are one collection of matplotlib."""
+    """The key of a mark; boxes that follow each other and have the same key become one collection of matplotlib."""
     return type(mark), mark.hatch if isinstance(mark, Box) else ""
 
 
@@ -215,14 +216,14 @@ def _with_commas(value: float, _: int) -> str:
 
 
 def _below(picture: Picture, room: float) -> list[str]:
-    """The name of the axis and the notes, in lines that so many pixels have room for."""
+    """The name of the axis and the notes, in lines that fit into `room` pixels."""
     letters = max(int(room / _LETTER), 12)
     told = [line for note in picture.notes for line in textwrap.wrap(note, letters, max_lines=4, placeholder=" …")]
     return [*filter(None, [picture.x.label]), *told]
 
 
 def _legend(pictures: Iterable[Picture], width: float) -> tuple[list[Entry], int]:
-    """The entries of all pictures, and in how many rows a figure has room for them."""
+    """The legend entries of all pictures, and the number of rows that they need in a figure of this width."""
     entries = list(dict.fromkeys(entry for picture in pictures for entry in picture.legend))
     room = sum(len(entry.text) * _LETTER + 35 for entry in entries)
     return entries, min(len(entries), int(room / (width * _AN_INCH)) + 1)

@@ -1,5 +1,5 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-"""Figures of matplotlib that follow the theme of the page they stand on, in a notebook."""
+"""Figures of matplotlib that follow the theme of their page, in a notebook."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ R = TypeVar("R")
 THEME: Final = "theme"
 
 _WIDEST: Final = 600
-"""Inches of a picture that matplotlib draws: 65,536 dots at 100 an inch are its limit."""
+"""The largest width in inches that matplotlib draws: 65,536 dots at 100 an inch are its limit."""
 _LEAST: Final = 7.3
-"""Inches below which a picture is scrolled and not made smaller: its letters would be hard to read."""
+"""The width in inches below which a picture is scrolled and not made smaller: its letters would be hard to read."""
 _SIZE = re.compile(r' (?:width|height)="[\d.]+pt"')
 _DECIMALS = re.compile(r"(\d\.\d\d)\d+")
 _COLOUR = re.compile("#[0-9a-f]{6}")
@@ -43,7 +43,7 @@ class QuietAxes(Axes):
 
 
 class ShownOnce(Figure):
-    """A figure that a notebook shows as the value it is, and that pyplot does not show a second time."""
+    """A figure that a notebook shows as a value, and that pyplot does not show a second time."""
 
     def _repr_png_(self) -> bytes:
         drawn = io.BytesIO()
@@ -52,7 +52,7 @@ class ShownOnce(Figure):
 
 
 class ThemedFigure(Figure):
-    """A figure in our light colours; in a notebook each of them is what the theme has in its place."""
+    """A figure in our light colours; a notebook shows the theme's colour in place of each."""
 
     def _repr_html_(self) -> Markup:
         drawn = io.StringIO()
@@ -66,9 +66,9 @@ class ThemedFigure(Figure):
 
 
 def words_as_they_are(draws: Callable[P, R]) -> Callable[P, R]:
-    """Names are a user's: a dollar in one begins no formula.
+    """Decorates a function that draws: a dollar in a user's name then begins no formula.
 
-    No `rc_context`, which would also put back what a notebook's backend sets when the first figure is made.
+    It uses no `rc_context`, which would also put back what a notebook's backend sets when the first figure is made.
     """
 
     @functools.wraps(draws)
@@ -84,12 +84,12 @@ def words_as_they_are(draws: Callable[P, R]) -> Callable[P, R]:
 
 
 def colours_of(style: str) -> dict[str, str]:
-    """The colours to draw with: of a themed figure the light ones, each of which then becomes the theme's own."""
+    """The colours to draw with; a themed figure is drawn in the light ones, which then become the theme's."""
     return markup.all_colours(style_named("light" if style == THEME else style))
 
 
 def inches(width: float) -> float:
-    """The width of a figure, which must be one that matplotlib can draw."""
+    """Returns the width of a figure; refuses one that matplotlib cannot draw."""
     if not 0 < width <= _WIDEST:
         raise BadOption(f"width={width!r}: expected inches, more than 0 and up to {_WIDEST}")
     return width
@@ -105,7 +105,7 @@ def new_axes(style: str, width: float, height: float) -> Axes:
 
 
 def new_figure(style: str, width: float, height: float) -> Figure:
-    """A new figure that pyplot does not know: a notebook shows it as the value it is."""
+    """A new figure that pyplot does not know: a notebook shows it as a value."""
     kind = ThemedFigure if style == THEME else ShownOnce
     return kind(figsize=(inches(width), height), layout="constrained")
 

@@ -1,6 +1,6 @@
-"""An error of the workbench's in a cell: the lines of whoever wrote the cell, and what is wrong.
+"""An error of the workbench in a cell, shown with the user's own lines and the message.
 
-Its own frames say nothing to them, and would be a hundred lines above the sentence that does. `%tb` shows all.
+The workbench's frames would not help the user, and would put a hundred lines above the message. `%tb` shows all.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _MORE: Final = "\nLines inside the workbench are left out: %tb shows all."
 
 
 def begin(shell: Any) -> None:
-    """Unless somebody shows errors in a way of their own."""
+    """Shows the workbench's errors with short tracebacks, unless the session has its own way to show errors."""
     if not shell.custom_exceptions:
         shell.set_custom_exc((WorkbenchError,), _tell)
 
 
 def _tell(shell: Any, kind: type[BaseException], error: BaseException, _: object, tb_offset: int | None = None) -> Any:
-    # Which %tb and %debug ask for.
+    # %tb and %debug read these.
     sys.last_type, sys.last_value, sys.last_traceback = kind, error, error.__traceback__
     with _users_lines(error):
         told = shell.InteractiveTB.structured_traceback(kind, error, error.__traceback__, tb_offset=0)
@@ -34,7 +34,7 @@ def _tell(shell: Any, kind: type[BaseException], error: BaseException, _: object
 
 @contextmanager
 def _users_lines(error: BaseException) -> Generator[None]:
-    """Within the block the error, and those that it came from, have only frames of the user's."""
+    """Within the block the error, and the errors from which it came, have only frames of the user's."""
     whole = [(each, each.__traceback__) for each in _chain(error)]
     try:
         for each, trace in whole:

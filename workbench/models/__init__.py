@@ -27,7 +27,7 @@ _PLAIN: Final = (
     *("detection_head", "gpt", "lenet", "lstm", "mlp", "mobilenet_v3", "resnet18", "resnet50", "transformer_block"),
     *("unet", "vgg16"),
 )
-"""Models of plain `torch.nn`, a file each in the folder `shipped`."""
+"""Models of plain `torch.nn`, one file each in the folder `shipped`."""
 _OF_TRANSFORMERS: Final = (
     *("bert", "gpt2", "gpt2_decode", "llama", "llama_decode", "mixtral"),
     *("vit", "whisper_encoder"),
@@ -36,7 +36,7 @@ _NAMES: Final = tuple(sorted((*_PLAIN, *_OF_TRANSFORMERS)))
 
 
 def names() -> tuple[str, ...]:
-    """The models there are, in the order of the alphabet."""
+    """The names of all models, in alphabetical order."""
     return _NAMES
 
 

@@ -15,7 +15,7 @@ Figures = Mapping[str, object]
 
 _SMALL: Final = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
 _WITHOUT_AN_END: Final = {"bos_token_id": 0, "eos_token_id": None}
-"""A sequence of tokens that never ends by itself."""
+"""Options for a sequence of tokens that never ends by itself."""
 _BERT: Final = {**_SMALL, "vocab_size": 100, "max_position_embeddings": 64}
 _LLAMA: Final = {**_BERT, **_WITHOUT_AN_END, "num_key_value_heads": 2}
 
@@ -68,12 +68,12 @@ MODELS: Final[Mapping[str, tuple[str, str, Figures, Figures]]] = {
         {},
     ),
 }  # fmt: skip
-"""The classes of model and configuration, and the figures of a small and of a full one that differ from published ones:
-Llama is as large as TinyLlama in full, Mixtral has four layers."""
+"""The class of the model, the class of its configuration, and the figures in which the small and the full model differ
+from the published one: Llama is as large as TinyLlama in full, Mixtral has four layers."""
 
 
 def example(name: str, *, full: bool) -> Example:
-    """A model, an `nn.Module`, and the tokens, the image or the half minute of sound that it reads."""
+    """A model, an `nn.Module`, and its input: tokens, an image, or half a minute of sound."""
     if name.endswith("_decode"):
         return _one_more_token(name, example(name.removesuffix("_decode"), full=full))
     model_class, config_class, small, large = MODELS[name]
@@ -88,7 +88,7 @@ def example(name: str, *, full: bool) -> Example:
 
 
 def _one_more_token(name: str, prefill: Example) -> Example:
-    """The call after this one: it reads the cache that earlier tokens left, and leaves its own there."""
+    """The call for the next token: it reads the cache that the earlier tokens left, and adds to it."""
     model: Any = prefill.module
     cache = _transformers(name).DynamicCache(config=model.config)
     with torch.no_grad():
@@ -97,7 +97,7 @@ def _one_more_token(name: str, prefill: Example) -> Example:
 
 
 def _transformers(name: str) -> Any:
-    """The package; an error names the extra where it is missing."""
+    """The package `transformers`; if it is missing, an error names the extra that has it."""
     try:
         return importlib.import_module("transformers")
     except ModuleNotFoundError as error:

@@ -9,7 +9,7 @@ from torch import nn
 
 
 class BasicBlock(nn.Module):
-    """ResNet's block of two convolutions, and what is added to them."""
+    """ResNet's block of two convolutions, with a shortcut that is added to their result."""
 
     def __init__(self, channels: int, out: int, stride: int = 1) -> None:
         super().__init__()
@@ -25,7 +25,8 @@ class BasicBlock(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """Narrow, look around, widen."""
+    """ResNet's block of three convolutions: the first narrows, the second is 3 x 3, the third widens; with a
+    shortcut."""
 
     def __init__(self, channels: int, width: int, out: int, stride: int = 1) -> None:
         super().__init__()
@@ -45,12 +46,13 @@ def _down(channels: int, out: int, stride: int) -> nn.Module:
 
 
 def of_basic_blocks(depths: tuple[int, ...], classes: int = 1000, width: int = 64) -> nn.Module:
-    """`width` channels in the first stage, twice as many in each further one."""
+    """A ResNet of basic blocks, with `width` channels in the first stage and twice as many in each further stage."""
     return _network(BasicBlock, 1, depths, classes, width)
 
 
 def of_bottlenecks(depths: tuple[int, ...], classes: int = 1000, width: int = 64) -> nn.Module:
-    """`width` channels in the narrow convolution of the first stage, twice as many in that of each further one."""
+    """A ResNet of bottlenecks, with `width` channels in the narrow convolutions of the first stage and twice as many in
+    each further stage."""
     return _network(
         lambda channels, out, stride: Bottleneck(channels, out // 4, out, stride), 4, depths, classes, width
     )
@@ -59,7 +61,8 @@ def of_bottlenecks(depths: tuple[int, ...], classes: int = 1000, width: int = 64
 def _network(
     block: Callable[[int, int, int], nn.Module], wider: int, depths: tuple[int, ...], classes: int, width: int
 ) -> nn.Module:
-    """`block` makes a block of its channels, those of its result and its stride; a result is `wider` times as wide."""
+    """A network with `depths` blocks in its stages. `block(channels, out, stride)` makes a block; stage n, from 0, has
+    `wider * width * 2**n` channels."""
     blocks: list[nn.Module] = []
     channels = width
     for stage, depth in enumerate(depths):
@@ -72,15 +75,15 @@ def _network(
 
 
 def resnet18(classes: int = 1000) -> nn.Module:
-    """For images of 224 x 224."""
+    """ResNet-18 for images of 224 x 224."""
     return of_basic_blocks((2, 2, 2, 2), classes)
 
 
 def resnet50(classes: int = 1000) -> nn.Module:
-    """For images of 224 x 224."""
+    """ResNet-50 for images of 224 x 224."""
     return of_bottlenecks((3, 4, 6, 3), classes)
 
 
 def resnet101(classes: int = 1000) -> nn.Module:
-    """For images of 224 x 224."""
+    """ResNet-101 for images of 224 x 224."""
     return of_bottlenecks((3, 4, 23, 3), classes)

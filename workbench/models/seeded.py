@@ -1,4 +1,4 @@
-"""Weights and statistics that are drawn: random, but the same ones each time."""
+"""Random weights and statistics that are the same each time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import nn
 
 @contextlib.contextmanager
 def seeded(seed: int = 0) -> Generator[None]:
-    """Random numbers are those of the seed inside, and go on outside as if nothing had been drawn."""
+    """Within the block random numbers come from the seed; behind it they go on as if none had been drawn."""
     before = torch.get_rng_state()
     torch.default_generator.manual_seed(seed)
     try:
@@ -21,7 +21,7 @@ def seeded(seed: int = 0) -> Generator[None]:
 
 
 def with_statistics(model: nn.Module, seed: int = 0) -> nn.Module:
-    """Returns the model in eval mode, its batch norms with statistics as after training."""
+    """Returns the model in eval mode; its batch norms have statistics as after training."""
     generator = torch.Generator().manual_seed(seed)
     for module in model.modules():
         if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d) and module.running_mean is not None:

@@ -63,8 +63,8 @@ else:
     print(f"{', '.join(kinds)}; {j.simulated.cycles} cycles on {j.machine.name}, the numbers agree with PyTorch")
 raise SystemExit(4 if failed else 3 if wrong else 0)
 """
-"""One kernel for each element type: a processor may lack the instructions of one. Exit status 3: other numbers; 4: an
-error."""
+"""Runs one kernel for each element type: a processor may lack the instructions for a type. Exit status 3: the numbers
+differ; 4: an error."""
 
 _KERNEL = """
 from jupyter_client.kernelspec import KernelSpecManager
@@ -89,12 +89,12 @@ class Attempt:
     """The result of a child process."""
 
     code: int | None
-    """Its exit code, negative for a signal; None when it did not end in time."""
+    """The process's exit code, negative for a signal; None if the process did not end in time."""
     out: str
     err: str
 
     def said(self) -> str:
-        """The reason of its failure, in a few words."""
+        """The reason of the failure, in a few words."""
         if self.code is None:
             return "does not end"
         if self.code < 0:
@@ -104,7 +104,7 @@ class Attempt:
 
 
 def attempt(code: str, *, seconds: float = _SECONDS, env: Mapping[str, str] | None = None) -> Attempt:
-    """Runs Python code in a child that sees the installation, but not the folder it is started in (`-P`)."""
+    """Runs Python code in a child process that sees the installation, but not the current folder (`-P`)."""
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-c", code],
@@ -123,7 +123,7 @@ def attempt(code: str, *, seconds: float = _SECONDS, env: Mapping[str, str] | No
 def imports(
     core: Mapping[str, str] = CORE, lab: Mapping[str, str] = LAB, *, seconds: float = _SECONDS
 ) -> Iterable[Finding]:
-    """Every library, imported in a child of its own, two at a time."""
+    """Imports every library in a child process of its own, two at a time."""
     both = {**core, **lab}
 
     def tried(modules: str) -> Attempt:
@@ -185,7 +185,8 @@ def notebook_kernel() -> Iterable[Finding]:
 
 
 def trial(*, skipped: bool = False, seconds: float = _SECONDS) -> Iterable[Finding]:
-    """A tiny kernel of each type from PyTorch to machine code. It is always compiled: no cache is read."""
+    """Takes a tiny kernel of each element type from PyTorch to machine code. The kernel is always compiled: no cache is
+    read."""
     if skipped:
         yield warning("trial run", "not tried: the packages it needs are broken", "mend the problems above first")
         return

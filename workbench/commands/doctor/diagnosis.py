@@ -11,7 +11,7 @@ from enum import StrEnum
 class Level(StrEnum):
     OK = "ok"
     WARNING = "warning"
-    """It works, but slowly or only in part."""
+    """Something works, but slowly or only in part."""
     PROBLEM = "problem"
     """Something does not work."""
 
@@ -48,7 +48,7 @@ def as_json(findings: Sequence[Finding]) -> dict[str, object]:
 
 
 def as_text(findings: Sequence[Finding], *, width: int = 100) -> str:
-    """A line or more for each finding, and a last line with the counts."""
+    """Returns a line or more for each finding, and a last line with the counts."""
     room = max((len(finding.topic) for finding in findings), default=0)
     lines: list[str] = []
     for finding in findings:

@@ -44,7 +44,7 @@ def home() -> Path:
 
 
 def copies() -> Iterable[Finding]:
-    """Installed workbenches, and whether the running one is among them."""
+    """Reports the installed workbenches, and if the running one is among them."""
     places = {place(found) for found in metadata.distributions(name=DISTRIBUTION)}
     here = home()
     others = sorted(str(each) for each in places if each != here)
@@ -73,7 +73,7 @@ def place(distribution: metadata.Distribution) -> Path:
 
 
 def requirements() -> Iterable[Finding]:
-    """Every package that the workbench requires, and its version."""
+    """Reports every package that the workbench requires, and its version."""
     found = next(iter(metadata.distributions(name=DISTRIBUTION)), None)
     good: list[str] = []
     for line in (found.requires or []) if found else []:
@@ -141,7 +141,8 @@ def _misfit(name: str, wanted: str, version: str | None, extra: str) -> Finding:
 
 
 def shadows() -> Iterable[Finding]:
-    """Other code of the same name: beside the notebook, where Python looks first, or earlier on its path."""
+    """Reports other code with the name of one of our packages or libraries: beside the notebook, where Python looks
+    first, or earlier on Python's path."""
     here, folder = home(), Path.cwd()
     beside = [
         each for name in (*OWN, "torch", "torch_mlir", "numba", "numpy", "pandas") for each in _named(folder, name)
@@ -171,6 +172,6 @@ def shadows() -> Iterable[Finding]:
 
 
 def _named(folder: Path, name: str) -> list[Path]:
-    """A module of this name in a folder. A folder without Python in it hides nothing."""
+    """The modules of this name in a folder. A folder without Python code hides nothing."""
     package, module = folder / name, folder / f"{name}.py"
     return [path for path in (package, module) if path.is_file() or (path / "__init__.py").is_file()]

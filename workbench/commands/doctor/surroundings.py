@@ -24,7 +24,7 @@ _SHOWN_IN_TEXTS = "µ·→─│█é"
 
 
 def processor() -> Iterable[Finding]:
-    """The processor, and its vector instructions."""
+    """Reports the processor and its vector instructions."""
     what = f"{platform.machine()} with {os.cpu_count()} cores on {platform.system()}"
     if level := os.environ.get(SWITCH, ""):
         try:
@@ -109,7 +109,7 @@ def encoding() -> Iterable[Finding]:
 
 
 def switches() -> Iterable[Finding]:
-    """Environment variables that change how things run."""
+    """Reports environment variables that make the workbench slower."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         yield warning("NUMBA_DISABLE_JIT", "the simulator runs as plain Python, far slower", "unset NUMBA_DISABLE_JIT")
     if is_off("ATEN_WORKBENCH_KERNEL_CACHE"):
@@ -121,7 +121,8 @@ def switches() -> Iterable[Finding]:
 
 
 def cache() -> Iterable[Finding]:
-    """The folder of kernels and of the compiled simulator: whether it can be written, its size, and the free space."""
+    """Reports the folder of kernels and of the compiled simulator: if it can be written, its size, and the free
+    space."""
     try:
         folder = user_cache()
     except BadSetting as error:

@@ -20,32 +20,32 @@ OVERLAP: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A finding as a person reads it."""
+    """A finding in the words and figures that a person reads."""
 
     rule: str
     title: str
-    """The kernel's title; empty where it is the whole program."""
+    """The kernel's title; empty if the finding is about the whole program."""
     kernel: str
     """The kernel's name in calls."""
     reason: str
     place: str
     """The line of Python."""
     cycles: int
-    """Cycles at stake; 0 where there is nothing to gain."""
+    """Cycles at stake; 0 if there is nothing to gain."""
     whole: int
     """Cycles of the run."""
     call: str = ""
     """The call to try."""
     predicted: int | None = None
-    """Cycles that this saves, as known now."""
+    """Cycles that the call is predicted to save."""
     measured: int | None = None
-    """Cycles that it saved when it was tried."""
+    """Cycles that the call saved when it was tried."""
     ask: str = ""
-    """The call that finds the saving, where that is not known yet."""
+    """The call that measures the saving, if it is not known yet."""
     untried: str = ""
-    """Why it was not tried, where others were."""
+    """The reason why the call was not tried, though the calls of other findings were."""
     hardware: bool = False
-    """Whether the call is of another machine."""
+    """True if the call changes the machine."""
 
     @property
     def stake(self) -> str:
@@ -54,7 +54,7 @@ class Card:
 
     @property
     def gain(self) -> str:
-        """The call's saving, and how it is known."""
+        """The call's saving, and its source: measured, predicted, or the call that finds it."""
         return "; ".join(filter(None, (self._saves, self.untried)))
 
     @property
@@ -72,7 +72,7 @@ class Card:
         return "try other hardware:" if self.hardware else "try"
 
     def text(self, width: int = 0) -> str:
-        """A few lines for a terminal, wrapped to a width where one is given."""
+        """A few lines for a terminal, wrapped to `width` unless it is 0."""
         lines = [f"{self.rule}: {self.title or 'the whole program'}" + (f" ({self.stake})" if self.stake else "")]
         lines += [f"  {self.reason}"]
         lines += [f"  at {self.place}, {self.kernel}".rstrip(", ")] if self.place else []
@@ -80,7 +80,7 @@ class Card:
         return "\n".join(_wrapped(line, width) if width else line for line in lines)
 
     def html(self) -> Markup:
-        """A box."""
+        """The finding as a box."""
         where = ", ".join(filter(None, (self.kernel, self.place.replace("\\", "/").rpartition("/")[2])))
         told = html(' <span class="soft mono">{where}</span>', where=where) if where else ""
         stake = html('<span class="stake">{}</span>', self.stake) if self.stake else ""
@@ -107,12 +107,12 @@ class Why:
     """The reasons for a run's time."""
 
     binding: str
-    """The line that says what binds it."""
+    """The line that says what limits the time."""
     cards: tuple[Card, ...]
 
 
 def cards_text(cards: Iterable[Card], width: int, most: int) -> str:
-    """The cards for a terminal, in their order; how many more there are."""
+    """The first `most` cards as text for a terminal, and the number of the others."""
     every = list(cards)
     if not every:
         return "No rule has found anything."
@@ -123,13 +123,13 @@ def cards_text(cards: Iterable[Card], width: int, most: int) -> str:
 
 
 def binding_html(line: str) -> Markup:
-    """The line that says what binds the run, above its findings."""
+    """The line that says what limits the run's time, for the place above its findings."""
     first, _, rest = line.partition(": ")
     return html("<p><b>{}</b>{}</p>", first, f": {rest}" if rest else "") if line else NO_HTML
 
 
 def cards_html(cards: Iterable[Card], most: int) -> Markup:
-    """The first cards, then all others, closed; those with nothing to gain among the others."""
+    """The first cards with something to gain; below them all other cards, in a part that opens on a click."""
     every = sorted(cards, key=lambda card: not card.cycles)
     shown = [card for card in every if card.cycles][:most] or every[:most]
     rest = [card for card in every if card not in shown]
@@ -141,7 +141,8 @@ def cards_html(cards: Iterable[Card], most: int) -> Markup:
 
 
 def _overlap(cards: Iterable[Card]) -> bool:
-    """True if several findings have cycles at stake, which may be the same: of a kernel's wait, and of its bytes."""
+    """True if several findings have cycles at stake. These may be the same cycles, once as a kernel's wait and once as
+    its bytes."""
     return sum(card.cycles > 0 for card in cards) > 1
 
 
@@ -150,7 +151,7 @@ def _boxes(cards: Iterable[Card]) -> Markup:
 
 
 def _wrapped(line: str, width: int) -> str:
-    """Further lines stand deeper than the first. A word is never broken: a path or a call is copied from here."""
+    """Wraps a line; further lines are indented more. A word is never broken, so that a path or a call can be copied."""
     indent = " " * (len(line) - len(line.lstrip()) + 4)
     return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 

@@ -1,5 +1,5 @@
-"""Colours of the pictures. The hues are Okabe and Ito's, which stay apart for colour-blind readers; light and dark
-differ in the ground they stand on and in how bright the hues are."""
+"""Colours of the pictures. The hues are Okabe and Ito's, which differ for colour-blind readers too; the light and the
+dark style differ in their background and in the brightness of the hues."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ HUES: Final = (
     ("#AA4499", "#DC8ED2"),
     ("#B8A032", "#F0E3A0"),
 )
-"""(light, dark) hues for things that only have to be told apart, such as the nodes of a kernel: Tol's, of which none
-stands for a kind of work or a cause of waiting that has a colour of its own."""
+"""(light, dark) hues, Tol's, for things that only need different colours, such as the nodes of a kernel. None of them
+stands for a kind of work or a cause of waiting that has its own colour."""
 
 
 def _all_of(
     known: Mapping[str, tuple[str, str]], dark: bool, names: Iterable[str] = (), hues: Iterable[tuple[str, str]] = HUES
 ) -> Mapping[str, str]:
-    """The colours known, and for names without one some of those hues that only have to be told apart."""
+    """The known colours, and one of the hues for each name without a known colour."""
     spare = itertools.cycle(hues)
     return MappingProxyType({name: (known.get(name) or next(spare))[dark] for name in dict.fromkeys([*known, *names])})
 
@@ -122,7 +122,7 @@ def colour_of_step(what: str) -> str:
 
 
 def style_named(name: str) -> Style:
-    """`light` or `dark`."""
+    """Returns the style named `light` or `dark`."""
     if name not in ("light", "dark"):
         raise BadOption(f"style={name!r} is unknown; expected 'light', 'dark' or 'theme'")
     return LIGHT if name == "light" else DARK

@@ -1,4 +1,4 @@
-"""The common parts of several sequences: shared items stand in the same order in all of them."""
+"""The common parts of several sequences: shared items have the same order in all of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 Keys: TypeAlias = Sequence[Hashable]
 Pair: TypeAlias = tuple[int, int]
 _MOST_EFFORT: Final = 500_000
-"""Two stretches that take more to compare count as replaced: a second of work at most."""
+"""The most effort for two stretches, about a second of work; stretches that take more count as replaced."""
 
 
 def matched(old: Keys, new: Keys) -> list[Pair]:
@@ -33,13 +33,14 @@ def matched(old: Keys, new: Keys) -> list[Pair]:
 
 
 def _effort(a: Keys, b: Keys) -> int:
-    """Pairs of equal items, each of which the matcher looks at, and the sequences' lengths, once for each block."""
+    """Estimates the matcher's work: the pairs of equal items, and the sequences' lengths once for each block."""
     mine, others = Counter(a), Counter(b)
     return sum(count * others[key] for key, count in mine.items()) + min(len(a), len(b)) ** 2 // 8
 
 
 def refined(old: Sequence[Keys], new: Sequence[Keys]) -> list[Pair]:
-    """The same by several keys for each item, the surest first: a later one decides between what earlier ones matched.
+    """Matches two sequences by several keys for each item, the surest first: a later key only matches items between
+    those that earlier keys matched.
 
     Matches of the first keys come first, then those of the second, and so on.
     """
@@ -56,10 +57,11 @@ def refined(old: Sequence[Keys], new: Sequence[Keys]) -> list[Pair]:
 
 
 def merged(sequences: Sequence[Sequence[Keys]]) -> list[tuple[int | None, ...]]:
-    """Several sequences as one that holds the items of all in their order: for each item its place in every one.
+    """Merges several sequences into one that keeps the order of each: for each item its place in every sequence, None
+    where a sequence lacks it.
 
-    An item of each sequence stands beside at most one of every other. Each sequence is given as its items' keys, the
-    surest first.
+    An item of each sequence stands beside at most one item of every other. Each sequence is given as its items' keys,
+    the surest first.
     """
     rows: list[list[int | None]] = []
     keys: list[list[Hashable]] = [[] for _ in sequences[0]]

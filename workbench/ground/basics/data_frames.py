@@ -1,4 +1,4 @@
-"""Tables as pandas DataFrames. pandas is imported when the first is made: nothing else in the views needs it."""
+"""Tables as pandas DataFrames. pandas is imported with the first DataFrame: nothing else in the views needs it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def frame(table: Table, whole: Collection[str] = ()) -> pd.DataFrame:
-    """The table as a DataFrame of its own: changing it changes nothing else.
+    """The table as a new DataFrame: changing it changes nothing else.
 
     An empty table with a reason warns at the caller's line, and has the reason in `.attrs["why_empty"]`. Columns named
-    in `whole` hold whole numbers of which some may be missing.
+    in `whole` hold whole numbers, some of which may be missing.
     """
     import pandas as pd
 

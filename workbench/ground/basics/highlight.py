@@ -23,9 +23,9 @@ _CLASS = {"m": "m", "q": "q", "v": "v", "h": "q", "o": "o", "y": "y", "d": "d"}
 
 
 MOST_LINES: Final = 4000
-"""Lines of one text that are shown."""
+"""The most lines of one text that are shown."""
 _MOST_LETTERS: Final = 4000
-"""Letters of a line that are shown."""
+"""The most letters of a line that are shown."""
 
 
 def mlir_line(line: str) -> Markup:
@@ -47,8 +47,8 @@ def code(
     selected: Collection[int] = (),
     first: int = 1,
 ) -> Markup:
-    """MLIR with line numbers, from `first` on. `origins` are the nodes behind each line, `nodes` all there are, in a
-    fixed order."""
+    """MLIR with line numbers, from `first` on. `origins` are the nodes of each line; `nodes` are all nodes, in a fixed
+    order that gives them their colours."""
     hues = {name: number % len(HUES) for number, name in enumerate(nodes)}
     rows: list[Markup] = []
     lines = text.strip("\n").splitlines()
@@ -75,7 +75,7 @@ def _rest_of(lines: Sequence[object]) -> list[Markup]:
 
 
 def _gutter(names: tuple[str, ...], hues: Mapping[str, int]) -> Markup:
-    """A chip a node, and the first one's name; the rest when the pointer rests on it."""
+    """A coloured chip for each of the first five nodes of a line, and the first node's name; the tooltip names all."""
     chips = joined(
         html('<i class="c" style="background:var(--h{})"></i>', hues[name]) for name in names[:5] if name in hues
     )
@@ -129,7 +129,7 @@ def _diff_row(kind: str, line: int | None, text: Sequence[str]) -> Markup:
 
 
 def diff_row(kind: str, numbers: Sequence[int | str], line: str | None, attributes: Markup = NO_HTML) -> Markup:
-    """Writes one line with its numbers; an empty one where the other side has more."""
+    """Writes one line with its numbers; without `line`, an empty row beside a line that only the other side has."""
     words = html("&nbsp;") if line is None else mlir_line(line)
     sign = _SIGNS[kind.partition(" ")[0]]
     gutter = joined(html('<span class="n" data-n="{}"></span>', each) for each in (*numbers, sign))
@@ -143,7 +143,7 @@ def diff_row(kind: str, numbers: Sequence[int | str], line: str | None, attribut
 
 
 def left_out(count: int, columns: int = 1) -> Markup:
-    """Tells in place of lines how many are the same, below so many columns of numbers."""
+    """Writes a row in place of `count` unchanged lines, below `columns` columns of line numbers."""
     text = f"{count:,} line{'s' * (count > 1)} the same"
     dots = joined(html('<span class="n" data-n="{}"></span>', each) for each in (*["…"] * columns, ""))
     return html('<div class="l at">{dots}<span>{text}</span></div>', dots=dots, text=text)

@@ -1,8 +1,9 @@
-"""The one place where text becomes HTML: a tag is written by `html`, which escapes all that is put into it.
+"""The one place where text becomes HTML: a tag is written by `html`, which escapes all values that are put into it.
 
-Whatever makes HTML returns `Markup`, a string that is known to be HTML. Text, such as the name of a class in somebody's
-file, is a plain `str`, and `html`, `joined` and `+` escape it. So to forget is to see `&lt;b&gt;`, not to run a script.
-pyright holds templates to texts that stand in the code, and `scripts/check_house.py` refuses tags anywhere else.
+Every function that makes HTML returns `Markup`, a string that is known to be HTML. Text, such as the name of a class in
+somebody's file, is a plain `str`, and `html`, `joined` and `+` escape it. So a mistake shows `&lt;b&gt;` on the page,
+and runs no script. pyright holds templates to texts that stand in the code, and `scripts/check_house.py` refuses tags
+anywhere else.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final, LiteralString, TypeAlias
 from markupsafe import Markup, escape
 
 Value: TypeAlias = str | int | float
-"""A value for a template, which takes `Markup` as it is, escapes text, and writes numbers as their format says."""
+"""A value for a template: `Markup` is inserted as it is, text is escaped, numbers are written by their format."""
 
 NO_HTML: Final = Markup()
 
@@ -31,16 +32,18 @@ def joined(parts: Iterable[Markup], between: Markup = NO_HTML) -> Markup:
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 .,+/=-]*")
 MOST_LETTERS: Final = 20_000
-"""Letters of one text that are shown: a name in a file may have millions, and a page has each name many times."""
+"""The most letters of one text that are shown: a name in a file may have millions, and a page has each name many
+times."""
 
 
 def cut(text: str, most: int = MOST_LETTERS) -> str:
-    """The first letters of a text, and how many more there are."""
+    """The text, cut after `most` letters; a note then tells how many more there are."""
     return text if len(text) <= most else f"{text[:most]}… and {len(text) - most:,} more letters"
 
 
 def escaped(text: str) -> Markup:
-    """Text as HTML that shows it, letter by letter; halves of a letter, which no file can hold, as their numbers."""
+    """Text as HTML that shows it letter by letter. Halves of a letter (lone surrogates), which no file can hold, are
+    shown as their numbers."""
     text = cut(text)
     return escape(text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8"))
 
@@ -51,19 +54,20 @@ def trusted(text: str) -> Markup:
 
 
 def plain(data: str) -> Markup:
-    """Data of ours of any length, with no letter that HTML has a meaning for: coordinates of a picture, or base64."""
+    """Our own data of any length as HTML, such as a picture's coordinates or base64; refuses letters with a meaning in
+    HTML."""
     if not _PLAIN.fullmatch(data):
         raise ValueError("plain(...) takes letters, digits, spaces and . , + - / = alone; html(...) escapes all others")
     return Markup(data)
 
 
 def inside_script(code: str) -> Markup:
-    """Our own JavaScript, in which no word ends the element that it stands in."""
+    """Our own JavaScript, changed so that nothing in it ends the script element."""
     return Markup(code.replace("</script", r"<\/script").replace("<!--", r"<\!--"))
 
 
 def as_html(text: str) -> Markup:
-    """HTML as it is, and text escaped."""
+    """Returns HTML unchanged, and text escaped."""
     return text if isinstance(text, Markup) else escaped(text)
 
 

@@ -1,8 +1,8 @@
 """HTML that needs nothing else: no script, no font, no file from anywhere, light or dark as the page around it is.
 
-A fragment brings its own style sheet, as much of it as it uses, scoped to the class `wb`. Ink and ground come from
-JupyterLab's variables where there are any, so that a notebook's theme rules; elsewhere the reader's own preference of
-light or dark does.
+A fragment brings its own style sheet, as much of it as it uses, scoped to the class `wb`. The colours of text and
+background are JupyterLab's variables where they exist, so that a notebook follows its theme; elsewhere the reader's own
+preference of light or dark decides.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _COLOURS = {
 }
 """(light, dark) CSS by name."""
 _PAGES_OWN = re.compile(r"var\(--[\w-]+,(.*)\)")
-"""A colour of the page around, and the one where there is none."""
+"""A variable of the page around, with the colour for pages that lack it."""
 _BREAKS = re.compile(r"(?<=[,([{)\]}])(?=[^\s,.()\[\]{}])|(?<=\.)(?=[^\W\d])")
 """Places in code after which a line may end."""
 _RULES = """
@@ -145,7 +145,7 @@ background:none}
 
 
 def colours(style: Style) -> dict[str, str]:
-    """A style's colours by the names that the sheet has for them."""
+    """A style's colours by their names in the sheet."""
     told = {"faint": style.faint, "band": style.band, "busy": style.busy}
     told |= {f"k-{name}": colour for name, colour in style.kinds.items()}
     told |= {f"c-{name}": colour for name, colour in {**style.causes, **style.waits}.items()}
@@ -161,29 +161,29 @@ SHEET = Sheet(_RULES, _all(LIGHT), _all(DARK))
 
 
 def all_colours(style: Style) -> dict[str, str]:
-    """The same and all others of the sheet, for pictures that know no style sheet."""
+    """All colours of the sheet as plain values, for pictures that know no style sheet."""
     plain = {name: _PAGES_OWN.sub(r"\1", colour) for name, colour in _all(style).items()}
     return plain | {"ground": style.ground, "ink": style.ink}
 
 
 _MOST_ROWS = 4000
-"""Rows of a table that are shown."""
+"""The most rows of a table that are shown."""
 _TALL = 40
-"""Rows from which on a table scrolls up and down by itself too."""
+"""Tables with more rows than this also scroll up and down by themselves."""
 
 
 def breakable(code: str) -> Markup:
-    """Code in a line of words: it breaks after commas, dots and brackets, rather than inside names and numbers."""
+    """Code that may be wrapped after commas, dots and brackets, rather than inside names and numbers."""
     return joined(map(escaped, _BREAKS.split(code)), between=html("<wbr>"))
 
 
 def heading(text: str) -> Markup:
-    """Above a part of an output. It is no heading of the page: JupyterLab would number it and list it as its own."""
+    """The title of a part of an output. It is no HTML heading: JupyterLab would number it and list it as its own."""
     return html('<div class="heading">{text}</div>', text=text)
 
 
 def fragment(body: Markup) -> Markup:
-    """A piece of HTML that stands anywhere."""
+    """A piece of HTML with the style sheet that it needs, for any page."""
     return html('<div class="wb"><style>{}</style>{body}</div>', trusted(SHEET.used_by(body)), body=body)
 
 
@@ -208,9 +208,9 @@ def document(title: str, body: Markup, *, sheet: str) -> Markup:
 
 
 def table(data: Table, *, wide: tuple[str, ...] = (), named: tuple[str, ...] = ()) -> Markup:
-    """A table that scrolls sideways by itself; numbers stand to the right, the `wide` columns wrap.
+    """A table that scrolls sideways by itself; numbers are aligned to the right, the `wide` columns wrap.
 
-    Columns are called in words, but those that somebody `named`.
+    Underscores in the names of columns become spaces, but not in the names listed in `named`.
     """
     numeric = [_numbers(row[place] for row in data.rows) for place in range(len(data.columns))]
     kinds = [
@@ -264,7 +264,7 @@ def cards(values: Mapping[str, str]) -> Markup:
 
 
 def legend(entries: Iterable[tuple[str, str]]) -> Markup:
-    """(text, CSS colour) side by side."""
+    """A legend of (text, CSS colour) pairs, side by side."""
     made = (
         html('<span><i style="background:{colour}"></i>{text}</span>', colour=colour, text=text)
         for text, colour in entries

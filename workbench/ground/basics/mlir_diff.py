@@ -1,8 +1,8 @@
-"""The changes of a pass: two texts of MLIR compared without the names that its printer numbers anew each time.
+"""The changes of a pass: two texts of MLIR, compared up to the names that its printer numbers again for each text.
 
-The printer numbers values, affine maps and blocks in the order in which it meets them, so that one operation more at
-the top gives every line below it other names. So texts are compared up to a one-to-one renaming: lines count as the
-same if that renaming makes them so. The comparison ignores locations.
+The printer numbers values, affine maps and blocks in the order in which it meets them, so one operation more at the top
+gives every line below it other names. So texts are compared up to a one-to-one renaming: lines count as the same if
+that renaming makes them so. The comparison ignores locations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LOCATION = re.compile(r"loc\((?:[^()\"]|\"(?:[^\"\\]|\\.)*\"|\((?:[^()]|\([^()]
 _LOCATION_BEGINS = re.compile(r"\bloc\(")
 _NAME = re.compile(r"\"(?:[^\"\\]|\\.)*(?:\"|$)|(?P<name>%[\w$.-]+|\^\w+|(?<![\w#])#[A-Za-z_]\w*\b(?!\.))")
 _MOST_LOCATIONS = 8
-"""Places of a line at which a location may begin: that at its end, and some in a text of its own."""
+"""The most places of a line that are tried as the begin of its location: `loc(` may also occur in a string."""
 _SYMBOL = re.compile(r"@\w+")
 _DEFINES_ALL = re.compile(r"\^|\(|(?:func\.func|transform\.named_sequence)\b")
 _LOOP_INDICES = re.compile(r"\bscf\.(?:forall|parallel) \(([^()]*)\)")
@@ -33,7 +33,7 @@ class Line:
     form: str
     """The text with every name taken out."""
     names: tuple[int, ...]
-    """A number for each name: the same wherever the same value, map or block is meant."""
+    """A number for each name on the line: the same value, map or block has the same number on every line."""
     defines: tuple[int, ...]
 
 
@@ -49,7 +49,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """Two texts, stretch by stretch."""
+    """Two texts and their changes, stretch by stretch."""
 
     before: tuple[str, ...]
     after: tuple[str, ...]
@@ -70,7 +70,7 @@ class Diff:
 
 
 def compared(before: str, after: str) -> Diff:
-    """The smallest of the differences that are tried, each of which is one under some renaming."""
+    """Returns the smallest of several differences, each of which follows from one renaming."""
     old, new = read(before), read(after)
     tried = (_agreeing(old, new, pairs) for pairs in _pairings(old, new))
     pairs = max(tried, key=len)
@@ -79,12 +79,12 @@ def compared(before: str, after: str) -> Diff:
 
 
 def canonical(text: str) -> Hashable:
-    """Equal for two texts that one renaming makes the same; a kernel's own name is one, too."""
+    """A key that is equal for two texts if one renaming makes them the same; the kernel's own name may differ too."""
     return tuple((line.form, line.names) for line in read(_SYMBOL.sub("@", text)))
 
 
 def shown(diff: Diff, context: int) -> Iterator[Change | int]:
-    """The changes with so many of the same lines around each, and how many lines are left out between."""
+    """Yields the changes with `context` unchanged lines around each, and the number of lines left out between them."""
     for place, change in enumerate(diff.changes):
         count = len(change.before)
         head, tail = context * (place > 0), context * (place < len(diff.changes) - 1)
@@ -97,7 +97,7 @@ def shown(diff: Diff, context: int) -> Iterator[Change | int]:
                 yield len(lines.before) if part.start == head else lines
 
 
-@lru_cache(maxsize=4)  # what follows a pass goes into the next one
+@lru_cache(maxsize=4)  # the text after a pass is the text before the next
 def read(text: str) -> tuple[Line, ...]:
     """The lines of a text, without locations. Aliases are sorted by their definitions, since the printer orders them by
     first use."""
@@ -126,7 +126,8 @@ def read(text: str) -> tuple[Line, ...]:
 
 
 def without_location(line: str) -> str:
-    """A line without the location at its end. Few places are tried, so that no text takes longer than its length."""
+    """A line without the location at its end. Few places are tried, so that the time stays proportional to the
+    length."""
     bare = line.rstrip()
     begins = islice(_LOCATION_BEGINS.finditer(bare), _MOST_LOCATIONS) if bare.endswith(")") else ()
     at = next((found.start() for found in begins if _LOCATION.match(bare, found.start())), None)
@@ -134,7 +135,7 @@ def without_location(line: str) -> str:
 
 
 def _defined(line: str, names: Sequence[re.Match[str]]) -> set[int]:
-    """The places on a line where a new name stands: before an equals sign, and as a region's argument."""
+    """The places on a line at which a name is defined: before an equals sign, and as a region's argument."""
     bare = line.strip()
     if _DEFINES_ALL.match(bare):
         return {found.start() for found in names}
@@ -156,7 +157,7 @@ def _pairings(old: Sequence[Line], new: Sequence[Line]) -> Iterator[list[Pair]]:
 
 
 def _roots(lines: Sequence[Line]) -> list[Hashable]:
-    """A line's form, and those of the lines that define what it reads, all the way up."""
+    """A hash for each line: of its form, and of all lines that define what it reads, all the way up."""
     found: list[Hashable] = []
     defined = dict[int, int]()
     for line in lines:

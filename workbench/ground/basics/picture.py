@@ -17,7 +17,7 @@ import numpy.typing as npt
 F64 = npt.NDArray[np.float64]
 
 LETTER = 6.2
-"""Pixels that a letter is wide, at most as a rule."""
+"""The width of a letter in pixels; few letters are wider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Tick:
     at: float
     text: str
     soft: str = ""
-    """A paler text behind it."""
+    """A paler text behind the text."""
     colour: str = "ink"
 
 
@@ -59,7 +59,7 @@ class Axis:
         return self.low + part * (self.high - self.low)
 
     def all_ticks(self) -> tuple[Tick, ...]:
-        """The ticks that are given, or those at six to twelve round numbers."""
+        """The axis's own ticks; if it has none, those at six to twelve round numbers."""
         if self.ticks is not None:
             return self.ticks
         return tuple(Tick(at, "", f"{at:,.6g}") for at in round_numbers(self.low, self.high, whole=self.whole))
@@ -84,16 +84,16 @@ class Box:
     bottom: float
     fill: str = ""
     opacity: float = 1.0
-    """Of the fill."""
+    """The opacity of the fill."""
     edge: str = ""
     stroke: float = 1.0
     dash: bool = False
     apart: bool = False
-    """True if an edge in the ground's colour keeps it apart from its neighbours, where it is large enough."""
+    """True if a large box gets an edge in the background's colour, which separates it from its neighbours."""
     hatch: str = ""
-    """The colour of slanted lines in it."""
+    """The colour of slanted lines in the box."""
     corner: float = 0.0
-    """The radius of its corners."""
+    """The radius of the box's corners."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,21 +109,21 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Lines from point to point, (x, y): straight ones, or smooth ones that leave and arrive upright."""
+    """Lines from point to point, (x, y): straight, or smooth with vertical ends."""
 
     points: tuple[tuple[float, float], ...]
     colour: str
     stroke: float = 1.0
     dash: tuple[float, ...] = ()
     fill: str = ""
-    """The colour of the area within them."""
+    """The colour of the area within the lines."""
     smooth: bool = False
-    """Only pages have smooth ones."""
+    """True for smooth lines, which only pages draw."""
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A text whose base line begins, ends or has its middle at a point, moved by some pixels to the right and down."""
+    """A text that starts, ends or has its middle (`anchor`) at a point, moved to the right and down by some pixels."""
 
     x: float
     y: float
@@ -135,9 +135,9 @@ class Words:
     colour: str = "ink"
     bold: bool = False
     soft: str = ""
-    """A paler text behind it."""
+    """A paler text behind the text."""
     angle: float = 0.0
-    """Degrees by which it is turned against the clock."""
+    """Degrees by which the text is turned counterclockwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ Shape: TypeAlias = Box | Steps | Line | Words | Dot
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Marks that a page explains when they are pointed at."""
+    """Marks that a page explains when the pointer is on them."""
 
     title: str
     marks: tuple[Shape, ...]
@@ -170,7 +170,7 @@ Mark: TypeAlias = Shape | Told
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A text of the legend, and how what it speaks of looks."""
+    """A text of the legend, and the look of the marks that it explains."""
 
     text: str
     fill: str = ""
@@ -182,10 +182,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One picture: a plot so many pixels wide and high, its axes, and what stands around it."""
+    """One picture: a plot with its size in pixels, its axes, and the texts around it."""
 
     label: str
-    """All of it in a sentence, for those who cannot see it."""
+    """The whole picture in one sentence, for readers who cannot see it."""
     width: float = 0.0
     height: float = 0.0
     x: Axis = Axis()
@@ -198,15 +198,15 @@ class Picture:
     behind: tuple[Mark, ...] = ()
     """Marks below the lines of the axes."""
     above: Axis | None = None
-    """Another scale of x."""
+    """A second scale of x, at the upper edge."""
     beside: Axis | None = None
     """Other ticks of y, at the right edge."""
     frame: str = ""
     """The colour of the plot's edge."""
     grows: bool = True
-    """True if a page makes it as wide as it is itself."""
+    """True if the picture takes the whole width of its page."""
     nothing: str = ""
-    """The text of a picture without anything in it."""
+    """The text in place of a picture without anything in it."""
 
     def across(self, left: float, right: float) -> float:
         """Pixels between two values of x."""
@@ -218,7 +218,7 @@ class Picture:
 
 
 def shapes(marks: Iterable[Mark]) -> Iterator[Shape]:
-    """Every mark, those that are explained included."""
+    """Yields every shape, also those inside marks that a page explains."""
     for mark in marks:
         yield from mark.marks if isinstance(mark, Told) else (mark,)
 
@@ -226,7 +226,7 @@ def shapes(marks: Iterable[Mark]) -> Iterator[Shape]:
 def stacked(
     edges: F64, shares: F64, looks: Sequence[tuple[str, float]], base: float, height: float
 ) -> tuple[Steps, ...]:
-    """Areas on each other, each as high as its row of shares says; a look is fill and opacity."""
+    """Areas on top of each other, each as high as its row of `shares`; a look is a fill and an opacity."""
     tops = base + height * np.cumsum(shares, axis=0)
     return tuple(
         Steps(edges, top - height * row, top, *look)

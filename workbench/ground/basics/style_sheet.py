@@ -1,7 +1,7 @@
 """The style sheet, whole for a page or cut down to what one piece of HTML uses.
 
-A notebook may show an output alone: others are not drawn before they are scrolled to, or were deleted. So each brings
-what it needs, and no more.
+A notebook may show an output alone: others are not drawn before they are scrolled to, or were deleted. So each output
+brings the rules that it needs, and no more.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _THEMES = (
 
 @dataclass(frozen=True)
 class Sheet:
-    """Rules below the class `wb`, and the variables they speak of: light and dark by name."""
+    """CSS rules below the class `wb`, and the variables that they use: the light and the dark value by name."""
 
     rules: str
     light: Mapping[str, str]
@@ -53,7 +53,7 @@ class Sheet:
 
     def _written(self, names: Iterable[str], rules: Iterable[str]) -> str:
         text = "".join(f"--{name}:{self._value(name)};" for name in self.light if name in names)
-        # The colour scheme decides between light and dark, and is what the browser's own scrollbars go by as well.
+        # The colour scheme decides between light and dark, also for the browser's own scrollbars.
         return f".wb{{color-scheme:light dark;{text}}}{_THEMES}{''.join(rules)}"
 
     def _value(self, name: str) -> str:

@@ -28,11 +28,11 @@ from workbench.ground.basics.picture import (
 
 _SMALL = html('font-size="10.5" class="soft"')
 _LEAST = 0.4
-"""Pixels that a box is wide and high at least, to be seen."""
+"""The least width and height of a box in pixels, so that it can be seen."""
 
 
 def svg_of(picture: Picture) -> Markup:
-    """The title, the picture, its legend, and its notes."""
+    """The picture as HTML: title, drawing, legend and notes."""
     legend = markup.legend(map(_entry, picture.legend)) if picture.legend else NO_HTML
     return _drawn(picture) + legend + _notes(picture)
 
@@ -82,7 +82,7 @@ def _room(ticks: Iterable[Tick]) -> float:
 
 
 def _units(picture: Picture) -> list[str]:
-    """The names of the numbers below and above the picture, which stand to the left of them."""
+    """The names of the scales below and above the picture, which are written to the left of them."""
     return [axis.label for axis in (picture.x, picture.above) if axis and axis.ticks is None]
 
 
@@ -180,7 +180,7 @@ def _box(x: float, y: float, wide: float, high: float, style: str, corner: float
 
 
 def _steps(picture: Picture, steps: Steps) -> Markup:
-    """Pieces of an area, each a way along its upper levels and back along its lower ones."""
+    """An area as a path: each connected piece goes along its upper levels and back along its lower levels."""
     x = [f"{_x(picture, each):.1f}" for each in steps.edges.tolist()]
     lower, upper = ([f"{_y(picture, each):.1f}" for each in side.tolist()] for side in (steps.lower, steps.upper))
     seen = np.flatnonzero([low != high for low, high in zip(lower, upper, strict=True)])
@@ -242,7 +242,7 @@ def _hatches(picture: Picture) -> Markup:
 
 
 def _hatch_of(picture: Picture, colour: str) -> str:
-    """The name of a hatching: another picture's may be taken off the page, and this one's would go with it."""
+    """The name of a hatching, different in each picture: a shared one would vanish with the picture that defines it."""
     return f"wb-{colour}-{zlib.crc32(repr((picture.label, picture.width, picture.height)).encode()):08x}"
 
 

@@ -22,7 +22,7 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     why_empty: str = ""
-    """Why there are no rows, and which setting gives some, where a reader may wonder."""
+    """The reason why there are no rows, and the setting that gives some; empty if a reader would not wonder."""
 
     def pick(self, *columns: str) -> Table:
         """The same rows with only these columns, in this order."""

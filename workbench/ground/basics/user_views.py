@@ -1,4 +1,4 @@
-"""Views of a user's own: functions of a stage's handle, by stage and name."""
+"""Views that a user registers: functions of a stage's handle, by stage and name."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _REGISTERED: Final = {stage: Named[View](f"view of {stage}") for stage in STAGES
 
 @checks_what_it_is_given
 def view(stage: str, name: str = "") -> Callable[[V], V]:
-    """Registers a function of a stage's handle as the view `name`, by default the function's name; defined again, it
-    replaces itself.
+    """Registers a function of a stage's handle as the view `name`, by default the function's name. A function that is
+    defined again replaces its older version.
 
     `@wb.view("simulated")` makes `j.simulated.view("heat")` of `def heat(simulated, ...)`.
     """

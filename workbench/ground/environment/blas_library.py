@@ -26,7 +26,7 @@ SWITCH: Final = "ATEN_WORKBENCH_BLAS"
 PACKAGE: Final = "scipy-openblas32"
 
 SGEMM: Final = "scipy_cblas_sgemm"
-"""The routine, by the name that this package gives it: no other library of the process has it."""
+"""This package's name of the routine, which no other library of the process has."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,10 @@ class Blas:
 
 
 def blas(target: Processor) -> Blas | None:
-    """The BLAS for machine code of a processor; None where products are loops.
+    """The BLAS for machine code of a processor; None if products are loops.
 
-    For a lesser processor than the one that runs it products are loops: the library would use what it finds.
+    If the processor is restricted to fewer instructions than the running one has, products are loops: the library would
+    use all that it finds.
     """
     return None if target.restricted or not _wanted() else _loaded()
 
@@ -60,7 +61,7 @@ def _wanted() -> bool:
 
 @cache
 def _loaded() -> Blas | None:
-    """None where the package is missing, or has no library that this system can load."""
+    """Loads the BLAS; None if the package is missing, or has no library that this system can load."""
     path = library_path()
     if path is None:
         return None
@@ -76,7 +77,7 @@ def _loaded() -> Blas | None:
 
 
 def library_path() -> Path | None:
-    """The library's file, if the package is installed."""
+    """The library's file; None if the package is not installed."""
     found = util.find_spec(PACKAGE.replace("-", "_"))
     folders = list(found.submodule_search_locations or ()) if found else []
     names = ("libscipy_openblas.so", "libscipy_openblas.dylib", "libscipy_openblas.dll")

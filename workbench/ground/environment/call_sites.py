@@ -43,7 +43,7 @@ def is_users(file: str) -> bool:
 
 
 Place = tuple[str | None, int | None]
-"""File and line of the user's, where they are known."""
+"""File and line in the user's code; None for what is not known."""
 
 
 def place_of(stack_trace: str | None) -> Place:
@@ -55,7 +55,7 @@ def place_of(stack_trace: str | None) -> Place:
 
 
 def place_text(stack_trace: str | None) -> str:
-    """The same as `file:line`; empty where there is none."""
+    """The place of `place_of` as `file:line`; empty if there is none."""
     file, line = place_of(stack_trace)
     return f"{file}:{line}" if file else ""
 
@@ -80,10 +80,11 @@ def called_from() -> Place:
 
 
 def users_frames(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback without the frames of PyTorch and ours, a hundred of which may lie between two of the user's.
+    """A traceback without the frames of PyTorch and the workbench, a hundred of which may lie between two of the
+    user's.
 
-    Frames of Python's library go if PyTorch or we call them, and stay if the user's code does. A traceback without any
-    of the user's code stays whole: the fault is PyTorch's or ours, and every frame may matter.
+    Frames of Python's library are dropped if PyTorch or the workbench calls them, and kept if the user's code does. A
+    traceback without any of the user's code stays whole: the fault is PyTorch's or ours, and every frame may matter.
     """
     links: list[TracebackType] = []
     kept: list[TracebackType] = []

@@ -50,11 +50,11 @@ def user_folder(name: str) -> Path | None:
 
 @dataclass
 class Store:
-    """See the module's docstring. The counts are those of this process."""
+    """Bytes by key in a folder, as the module's docstring says. The counts are those of this process."""
 
     folder: Path
     limit_bytes: int = field(default_factory=limit_bytes)
-    """The most bytes that it keeps; a kernel takes some ten to some hundred kilobytes."""
+    """The most bytes that the store keeps; a kernel takes some ten to some hundred kilobytes."""
     hits: int = 0
     misses: int = 0
     writes: int = 0
@@ -62,7 +62,7 @@ class Store:
     _unseen: int = field(default=0, init=False, repr=False)
     """Bytes written since this process last listed the folder, which takes longer than writing an entry."""
     _allowed: int = field(default=0, init=False, repr=False)
-    """The number of these bytes at which it lists the folder again."""
+    """The number of unseen bytes above which the folder is listed again."""
 
     def get(self, key: str) -> bytes | None:
         """The bytes that `put` kept under `key`; None if there is no whole entry."""
@@ -138,7 +138,8 @@ class Store:
         self.writes += 1
 
     def _trim(self) -> None:
-        """Makes more room than needed, so that not every entry has to; four processes may use up the room at a time."""
+        """Drops the least recently used entries: more than the limit requires, so that not every new entry has to drop
+        some. Four processes may fill the room at the same time."""
         files = sorted(self._files(), key=lambda file: file[2])
         total = sum(size for _, size, _ in files)
         kept = self.limit_bytes if total <= self.limit_bytes else self.limit_bytes - self.limit_bytes // 16
@@ -190,7 +191,7 @@ def packed(record: object) -> bytes:
 
 
 def unpacked(data: bytes) -> object:
-    """The record that `packed` made of it; a `ValueError` for any other bytes."""
+    """The record that `packed` turned into these bytes; a `ValueError` for any other bytes."""
     try:
         return json.loads(zlib.decompress(data))
     except zlib.error as error:
@@ -207,7 +208,8 @@ def _checksum(key: str, data: bytes) -> bytes:
 
 @cache
 def made_by() -> str:
-    """A digest of the code that makes what is kept: our sources, and the versions of the libraries they call."""
+    """A digest of the code that makes the stored results: our sources, and the versions of the libraries that they
+    call."""
     digest = hashlib.sha256()
     library = Path(__file__).resolve().parents[2]
     for within in [*(library / name for name in _SOURCES), *(Path(folder(part)) for part in PARTS)]:

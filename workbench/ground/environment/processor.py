@@ -42,7 +42,7 @@ class Processor:
     name: str
     """`native`, or a level."""
     level: str
-    """The highest level whose features it has; on another architecture the architecture's name."""
+    """The highest level whose features the processor has; on another architecture the architecture's name."""
     features: frozenset[str]
 
     @property
@@ -83,7 +83,7 @@ def processor() -> Processor:
 
 @cache
 def processor_named(name: str) -> Processor:
-    """`native`, or a level that this processor has."""
+    """Returns the processor `native`, or a level that this processor has."""
     here = _host_features()
     if name == NATIVE:
         return Processor(NATIVE, _level(here), here)

@@ -149,14 +149,13 @@ _BELOW_CELLS: list[Callable[[], Line | None]] = []
 
 
 def draw_below_cells(line_of: Callable[[], Line | None]) -> None:
-    """Draws progress on the line that `line_of` returns, where there is no terminal."""
+    """Draws progress on the line that `line_of` returns, if there is no terminal."""
     _BELOW_CELLS[:] = [line_of]
 
 
 def _watched_line() -> Line | None:
-    """A place where the line is seen and can be removed: a terminal, or the output of a cell that is shown. There is
-    none for a log file or a program that runs notebooks, which would keep every line.
-    """
+    """Returns a line that a user sees and that can be removed: in a terminal, or in the output of a shown cell. None
+    for a log file or a program that runs notebooks, which would keep every line."""
     out = cast("TextIO | None", sys.stderr)  # a program without a console has none
     if out is not None and not out.closed and out.isatty():
         return _TerminalLine(out)

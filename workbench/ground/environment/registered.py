@@ -22,7 +22,8 @@ _EVERY: Final[list[Named[Any]]] = []
 
 
 class Named(Mapping[str, V]):
-    """Functions by name, each with its owner. Reading gives the current ones, or within `as_of` those of that time."""
+    """Functions by name, each with its owner. Reading gives the current functions, or within `as_of` those of another
+    time."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -47,12 +48,13 @@ class Named(Mapping[str, V]):
             self._functions[name] = function
 
     def now(self) -> dict[str, V]:
-        """A copy of the current ones; later changes do not affect it."""
+        """A copy of the current functions; later changes do not affect it."""
         with self._lock:
             return dict(self._functions)
 
     def put_back(self, functions: Mapping[str, V]) -> None:
-        """Restores exactly these, and keeps the shipped ones: a module registers those once, at its first import."""
+        """Restores exactly these functions, and keeps the shipped ones: a module registers those once, at its first
+        import."""
         with self._lock:
             kept = {name: each for name, each in self._functions.items() if Owner.of(each).is_shipped}
             self._functions = kept | dict(functions)
@@ -82,7 +84,7 @@ class Named(Mapping[str, V]):
 
 
 def now() -> list[tuple[Named[Any], dict[str, Any]]]:
-    """All registrations by name."""
+    """A copy of every table of registrations."""
     return [(each, each.now()) for each in _EVERY]
 
 
@@ -94,7 +96,8 @@ def put_back(before: list[tuple[Named[Any], dict[str, Any]]]) -> None:
 
 
 PASSES: Final = Named[Any]("pass")
-"""It is in this module, since a journey copies it when its `passes=` are given, and MLIR need not be loaded then."""
+"""The registered passes. The table is in this module because a journey with `passes=` copies it, even if MLIR is not
+loaded."""
 
 REWRITES: Final = Named[Any]("graph pass or pattern")
-"""Graph passes and patterns, in the order of registration, which is the one in which they run. A journey copies it."""
+"""Graph passes and patterns, which run in the order of their registration. A journey copies this table."""

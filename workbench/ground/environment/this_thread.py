@@ -1,7 +1,7 @@
 """Changes that hold in one thread: unwanted warnings and messages, and functions in place of others.
 
-`warnings.catch_warnings` changes the filters of all threads, and a thread that leaves it puts back what it found when
-it entered, whatever others changed since.
+`warnings.catch_warnings` changes the filters of all threads. A thread that leaves it restores the filters that it found
+at its entry, even if others have changed them since.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Filter:
     action: Literal["ignore", "error"]
     category: type[Warning]
     message: str = ""
-    """The begin of its text, as a regular expression."""
+    """The begin of the warning's text, as a regular expression."""
     module: str = ""
-    """The begin of the name of the module that it is about, as a regular expression."""
+    """The begin of the name of the module to which the warning applies, as a regular expression."""
 
 
 def in_this_thread(ours: Callable[..., T], theirs: Callable[..., T]) -> Callable[..., T]:
-    """A function that is ours where this thread calls it, and theirs where another one does."""
+    """Returns a function that calls `ours` in this thread, and `theirs` in all other threads."""
     thread = threading.get_ident()
 
     def called(*given: object, **named: object) -> T:
@@ -42,7 +42,7 @@ def in_this_thread(ours: Callable[..., T], theirs: Callable[..., T]) -> Callable
 
 
 def returning(value: T) -> Callable[..., T]:
-    """A function that returns this value, whatever it is given."""
+    """Returns a function that returns `value` for any arguments."""
 
     def called(*_: object) -> T:
         return value
@@ -51,7 +51,7 @@ def returning(value: T) -> Callable[..., T]:
 
 
 class _Here:
-    """A pattern that matches in one thread alone. A filter asks its patterns by `match`."""
+    """A pattern that matches in one thread alone. Filters of warnings call the `match` of their patterns."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern, self._thread = re.compile(pattern, re.IGNORECASE), threading.get_ident()
@@ -62,7 +62,7 @@ class _Here:
 
 @contextmanager
 def warnings_here(*filters: Filter) -> Generator[None]:
-    """Within the block these filters come first, the last of them before all, in this thread alone."""
+    """Within the block these filters come before all others in this thread alone; the last of them is first."""
     entries = [(each.action, _Here(each.message), each.category, re.compile(each.module), 0) for each in filters]
     into = _WARNINGS.filters
     into[:0] = reversed(entries)
@@ -71,14 +71,14 @@ def warnings_here(*filters: Filter) -> Generator[None]:
         yield
     finally:
         for entry in entries:
-            for each in (into, _WARNINGS.filters):  # somebody's catch_warnings may have put another list there
+            for each in (into, _WARNINGS.filters):  # a catch_warnings may have set another list meanwhile
                 if entry in each:
                     each.remove(entry)
         _WARNINGS._filters_mutated()
 
 
 class _NotHere(logging.Filter):
-    """Keeps out the messages of one thread."""
+    """Drops the messages of one thread."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -36,7 +36,7 @@ def turn() -> Generator[None]:
 
 @contextmanager
 def free_turn() -> Generator[bool]:
-    """A turn if no other thread has it; whether there is one. Nobody waits."""
+    """Takes the turn if no other thread has it, and yields True if it was taken. Does not wait."""
     lock = cast(Any, _lock())
     free = lock.acquire(blocking=False)
     try:
@@ -48,7 +48,7 @@ def free_turn() -> Generator[bool]:
 
 @contextmanager
 def compiling() -> Generator[None]:
-    """A turn in which nothing is collected: a compiler makes much and drops little of it.
+    """Takes the turn, without garbage collection: a compiler makes many objects and drops few of them.
 
     Each collection of the oldest generation looks through all objects of PyTorch, and a first trace has many of them.
     """
@@ -58,7 +58,7 @@ def compiling() -> Generator[None]:
 
 @contextmanager
 def collecting_later() -> Generator[None]:
-    """Nothing is collected in the block."""
+    """Turns garbage collection off within the block."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -110,7 +110,7 @@ _OWN: Final[WeakSet[Any]] = WeakSet()
 
 
 def own_lock() -> threading.RLock:
-    """A lock beside the turn, for data that is written in one step: a forked child finds it free in any case."""
+    """Makes a lock beside the turn, for data that is written in one step; a forked child always finds it free."""
     lock = threading.RLock()
     _OWN.add(lock)
     return lock

@@ -18,9 +18,8 @@ R = TypeVar("R")
 
 
 def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
-    """`verb`, or a method of a handle, with unknown keywords refused as `UnknownOption`.
-
-    An argument that does not match its annotation is refused as `BadArgument`.
+    """Decorates a verb, or a method of a handle, to raise `UnknownOption` for an unknown keyword and `BadArgument` for
+    an argument that does not match its annotation.
 
     An error in place of another library's has only the caller's traceback, and an error of the user's code has none of
     PyTorch's frames before it.
@@ -44,9 +43,9 @@ def knows_its_options(verb: Callable[P, R]) -> Callable[P, R]:
         except WorkbenchError as error:
             if error.original is None:
                 raise
-            raise error.with_traceback(None) from None  # our own frames would not explain more
-        except Exception as error:  # of the user's own code
-            if isinstance(error.__context__, WorkbenchError):  # an earlier attempt of ours
+            raise error.with_traceback(None) from None  # our own frames would explain nothing
+        except Exception as error:  # an error of the user's own code
+            if isinstance(error.__context__, WorkbenchError):  # the error of an earlier attempt of ours
                 error.__context__ = None
             raise error.with_traceback(call_sites.users_frames(error.__traceback__))  # noqa: B904 - it is the same one
 

@@ -47,7 +47,7 @@ class GraphBreak(WorkbenchError):
         self.name, self.reason, self.place = name, reason, place
 
     def advising(self, advice: str) -> GraphBreak:
-        """The same error with other advice."""
+        """Returns this error with other advice."""
         made = GraphBreak(self.name, self.reason, self.place, advice)
         return made if self.original is None else made.instead_of(self.original)
 
@@ -69,7 +69,7 @@ class GradientsInside(WorkbenchError):
 
 
 class NoGradients(WorkbenchError):
-    """Gradients through `torch.compile(backend="npu")` that would not be PyTorch's."""
+    """`torch.compile(backend="npu")` would compute gradients that are not PyTorch's."""
 
     def __init__(self, what: str, advice: str) -> None:
         super().__init__(f"torch.compile(backend='npu') cannot compute {what}. {advice}")
@@ -93,7 +93,7 @@ class ReshapedInput(WorkbenchError):
 
     @staticmethod
     def by(name: str, call: str, place: str, what: str = "an input") -> ReshapedInput:
-        """By a call like `t_`, where it is known."""
+        """The error for a call like `t_`; `call` and `place` are empty if they are not known."""
         by = f", by {call}" if call else ""
         where = f" at {place}" if place else ""
         return ReshapedInput(
@@ -107,7 +107,8 @@ class SharedElements(WorkbenchError):
 
 
 class HiddenState(WorkbenchError):
-    """The function replaces tensors it holds, or fills containers it is given, in a way a graph cannot record."""
+    """The function replaces tensors that it holds, or fills containers among its inputs, in a way that a graph cannot
+    record."""
 
     def __init__(self, name: str, what: str, advice: str = "") -> None:
         advice = advice or "Return them, or change a registered buffer in place: `buffer.copy_(...)`"

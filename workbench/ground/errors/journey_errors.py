@@ -8,7 +8,7 @@ from typing import Final
 from workbench.ground.errors.workbench_error import WorkbenchError
 
 _NAMED: Final = 6
-"""Of what a file may not ask for, so much is named."""
+"""The most refused passes and ops of a file that an error names."""
 
 
 class JourneyFileError(WorkbenchError):
@@ -16,7 +16,7 @@ class JourneyFileError(WorkbenchError):
 
 
 class JourneyNotSaved(WorkbenchError):
-    """A journey holds what its file could not."""
+    """A journey holds something that a file of it could not keep."""
 
 
 class JourneyFileForeign(JourneyFileError):
@@ -72,7 +72,7 @@ class JourneyFileTooLarge(JourneyFileError):
 
 
 class JourneyFileUnfit(JourneyFileError):
-    """The file's record of a stage is in form, and yet the next stage can make nothing of it."""
+    """A record in the file has the right form, but the next stage cannot be computed from it."""
 
     def __init__(self, path: str, what: str) -> None:
         super().__init__(
@@ -83,7 +83,8 @@ class JourneyFileUnfit(JourneyFileError):
 
 
 class NotTrusted(WorkbenchError):
-    """Repeating a stage of a journey from a file would give MLIR what may do more than change a kernel."""
+    """Repeating a stage of a journey from a file would run passes or ops of MLIR that can do more than change a
+    kernel."""
 
     def __init__(self, path: str, refused: Sequence[str]) -> None:
         more = [f"and {len(refused) - _NAMED:,} more"] if len(refused) > _NAMED else []
@@ -107,7 +108,7 @@ class OtherResults(WorkbenchError):
 
 
 class NoFunction(WorkbenchError):
-    """A journey from a file was told to compute, which needs the function and its weights."""
+    """A journey from a file lacks the function and its weights, which a computation needs."""
 
     def __init__(self, path: str, what: str) -> None:
         super().__init__(

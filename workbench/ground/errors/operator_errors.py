@@ -143,7 +143,7 @@ class GraphPassResult(WorkbenchError, TypeError):
 
 
 class InvalidRewrite(WorkbenchError):
-    """A graph pass returned a graph that makes no sense, or that is none of the same function."""
+    """A graph pass returned a graph that is inconsistent, or that belongs to another function."""
 
     def __init__(self, name: str, place: str, node: str, reason: str) -> None:
         where = f", node {node!r}" if node else ""

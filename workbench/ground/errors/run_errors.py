@@ -62,7 +62,7 @@ class IndexOutOfRange(WorkbenchError, IndexError):
     """An index in a tensor is out of range."""
 
     def __init__(self, bound: Bounded, index: int, path: str = "") -> None:
-        """`path` is that of the user's input which holds the index, where that is known."""
+        """`path` is the path of the user's input that holds the index; empty if it is not known."""
         self.bound, self.index = bound, index
         hold = "hold" if bound.argument.endswith("s") else "holds"
         below = f", where {bound.low} to -1 count from the end" if bound.low < 0 else ""
@@ -88,7 +88,7 @@ class ReplayError(WorkbenchError):
 
 
 class KernelFault(WorkbenchError):
-    """A kernel did something in a worker process that would have ended this process. The subclasses say what."""
+    """A kernel did something in a worker process that would have ended this process. The subclasses name the fault."""
 
     happened = "went wrong"
     advice = ""
@@ -105,7 +105,8 @@ class KernelFault(WorkbenchError):
 
 
 _HEARD_LINES = 8
-"""The first lines have the reason; the stack dump after them is for developers of the library."""
+"""The most lines of the output in an error: the first have the reason; the stack dump after them is for developers of
+the library."""
 
 
 class KernelCrashed(KernelFault):

@@ -67,11 +67,11 @@ class MappingError(WorkbenchError):
         super().__init__(f"mapping of kernel {kernel!r}: {reason}")
         self.kernel = kernel
         self.key = key
-        """The wrong part of the mapping: tile, order, buffers or cores; empty if it is none of them."""
+        """The wrong part of the mapping: tile, order, buffers or cores; empty if another part is wrong."""
 
 
 class MappingFileError(WorkbenchError):
-    """A file of mappings cannot be read, or has an entry that is none."""
+    """A file of mappings cannot be read, or has an entry that is no mapping."""
 
 
 class TunedTableError(WorkbenchError):
@@ -87,7 +87,8 @@ class ScheduleScriptError(WorkbenchError):
 
 
 class DataDecides(WorkbenchError):
-    """A loop bound, an address or a branch of a kernel depends on data, so its tile program cannot be read off."""
+    """A loop bound, an address or a branch of a kernel depends on data, so its tile program is not known before a
+    run."""
 
     def __init__(self, kernel: str, line: int, op: str) -> None:
         super().__init__(
@@ -110,7 +111,7 @@ class NotAffine(WorkbenchError):
 
 
 class TooManyInstructions(WorkbenchError):
-    """A kernel's program would be too long; the error is raised before it is made."""
+    """A kernel's program would be too long; the error is raised before the program is made."""
 
     def __init__(
         self, kernel: str, count: int, most: int, op: str, runs: int, rounds: tuple[int, ...], scratchpad: int,

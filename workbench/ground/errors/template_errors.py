@@ -86,7 +86,8 @@ class TemplateNotRegistered(WorkbenchError):
     """A template's text has another mapping than the given one, and the template is not registered to write it anew."""
 
     def __init__(self, kernel: str, op: str, template: str, mappings: tuple[str, str]) -> None:
-        """`mappings`, as JSON: the one that the text was written for, and the given one; empty for none."""
+        """`mappings` are two texts in JSON: the mapping for which the text was written, and the requested one; empty
+        for none."""
         has, asked = (f"the mapping {each}" if each else "the template's own mapping" for each in mappings)
         super().__init__(
             f"kernel {kernel} is a template's, {template}, and its text was written for {has}. For {asked} it "

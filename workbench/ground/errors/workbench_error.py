@@ -6,5 +6,5 @@ from simulator import errors
 
 WorkbenchError = errors.Mistake
 
-# its import path from before; the simulator itself does not know the name
+# the former import path; the simulator itself does not use the name
 errors.WorkbenchError = WorkbenchError  # pyright: ignore[reportAttributeAccessIssue]

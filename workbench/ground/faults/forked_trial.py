@@ -27,23 +27,23 @@ from workbench.ground.faults.trial import CRASHED, HUNG, OK, TRIALS, Verdict, se
 from workbench.ground.faults.worker_process import ending
 
 _SAID_BYTES: Final = 1 << 16
-"""The most bytes kept of the begin and of the end of what the fork says."""
+"""The most bytes kept of the begin, and of the end, of the fork's output."""
 _BACK: Final = "\0back\0"
-"""The fork writes this when the work has come back, and then the text that the work returned."""
+"""The fork writes this mark when the work has returned, and then the text that the work returned."""
 _LOOKS_SECONDS: Final = 0.05
-"""Seconds between two looks if a silent fork has ended: a process that it began may hold its pipe open."""
+"""Seconds between two tests if a silent fork has ended: a process that the fork started may hold its pipe open."""
 _SECONDS_TO_SAY_WHERE: Final = 2.0
-"""Seconds in which a fork that is not done must have written its stack."""
+"""Seconds that an unfinished fork has to write its stack."""
 _exit: Final = os._exit
 _NATIVE_FAULT: Final = "Fatal Python error: "
-"""So begins what faulthandler writes."""
+"""The begin of faulthandler's text."""
 
 
 def fault_in_fork(work: Callable[[], object], advice: str = "") -> str:
-    """Does the work in a fork of this process and returns the fault that ended it, in words that follow the work's
-    name; empty if the fork comes back. The innermost of the user's lines is named. A text that the work returns is
-    given as it is: the mistake that the work found, so that this process need not do it. `advice` follows where
-    native code ended the fork."""
+    """Does the work in a fork of this process and returns the fault that ended the fork, in words that follow the
+    work's name; empty if the work returns. The text names the innermost of the user's lines. A text that the work
+    returns is a mistake that the work found: it is returned as it is, so that this process need not do the work.
+    `advice` follows if native code ended the fork."""
     verdict = _verdict(work)
     if verdict.outcome == HUNG:
         more = "If it only needs more time, set ATEN_WORKBENCH_WORKER_TIMEOUT to more seconds"
@@ -56,7 +56,7 @@ def fault_in_fork(work: Callable[[], object], advice: str = "") -> str:
 
 
 def _place(said: str) -> str:
-    """The line of the user's at which a fault ended the fork, from the stack that it wrote, the innermost first."""
+    """The user's line at which a fault ended the fork, from the stack that the fork wrote, innermost first."""
     frames = re.findall(r'File "(.+)", line (\d+) in (\S+)', said)
     inside = list(itertools.takewhile(lambda frame: frame[0] != __file__, frames))
     users = [frame for frame in inside if is_users(frame[0])]
@@ -69,7 +69,7 @@ def _place(said: str) -> str:
 
 
 def _verdict(work: Callable[[], object]) -> Verdict:
-    """The verdict of a fork that does the work: ok, crashed or hung. An exception is a way back.
+    """The verdict of a fork that does the work: ok, crashed or hung. Work that raises an exception is ok.
 
     Where processes cannot fork, or trials are switched off, everything is ok.
     """
@@ -77,7 +77,7 @@ def _verdict(work: Callable[[], object]) -> Verdict:
         return Verdict(OK)
     seconds = seconds_allowed()
     ear, mouth = os.pipe()
-    with warnings_here(Filter("ignore", DeprecationWarning)):  # of other threads: the child only works, and ends
+    with warnings_here(Filter("ignore", DeprecationWarning)):  # about other threads: the child only works and ends
         child = os.fork()
     if child == 0:
         _do(work, mouth)
@@ -101,8 +101,8 @@ def _verdict(work: Callable[[], object]) -> Verdict:
 
 
 def _do(work: Callable[[], object], mouth: int) -> NoReturn:
-    """Does the work in the fork, with nothing to print to or to ask. A native fault, and the signal to a work that
-    is not done, write the stack to `mouth`."""
+    """Does the work in the fork, without standard input and output. A native fault, and the signal to work that is not
+    done, write the stack to `mouth`."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         no_core_dumps()
@@ -112,7 +112,7 @@ def _do(work: Callable[[], object], mouth: int) -> NoReturn:
         os.dup2(nowhere, 1)
         faulthandler.enable(file=2)
         signal.signal(signal.SIGUSR1, signal.SIG_DFL)
-        faulthandler.register(signal.SIGUSR1, file=2, all_threads=False, chain=True)  # and ends after it
+        faulthandler.register(signal.SIGUSR1, file=2, all_threads=False, chain=True)  # the process ends after it
         os._exit = _exit_with_stack
         sys.stdout = sys.stderr = io.StringIO()
         sys.breakpointhook = lambda *_args, **_keys: None
@@ -127,7 +127,8 @@ def _do(work: Callable[[], object], mouth: int) -> NoReturn:
 
 
 def _exit_with_stack(status: int) -> NoReturn:
-    """Exits in place of `os._exit` in the fork, so that the user's line that calls it is known."""
+    """Exits in place of `os._exit` in the fork, after writing the stack, so that the user's line with this call is
+    known."""
     frame = inspect.currentframe()
     while frame := frame and frame.f_back:
         os.write(2, f'File "{frame.f_code.co_filename}", line {frame.f_lineno} in {frame.f_code.co_name}\n'.encode())
@@ -135,10 +136,10 @@ def _exit_with_stack(status: int) -> NoReturn:
 
 
 def _heard(ear: int, child: int, deadline: float) -> str | None:
-    """Reads what the fork says until it ends; None if it does not end in time."""
+    """Reads the fork's output until the fork ends; None if it does not end in time."""
     kept = bytearray()
     while True:
-        over = _has_ended(child)  # asked before the pipe, so that nothing it said is missed
+        over = _has_ended(child)  # tested before the pipe is read, so that no output is missed
         if select.select([ear], [], [], 0.0 if over else _LOOKS_SECONDS)[0]:
             chunk = os.read(ear, 1 << 14)
             kept += chunk
@@ -154,7 +155,7 @@ def _heard(ear: int, child: int, deadline: float) -> str | None:
 
 
 def _has_ended(child: int) -> bool:
-    if not hasattr(os, "waitid"):  # the end of its pipe says it
+    if not hasattr(os, "waitid"):  # then the end of the pipe tells
         return False
     try:
         return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

@@ -41,7 +41,8 @@ def send(stream: BinaryIO, message: Message) -> None:
 
 
 def taken() -> tuple[BinaryIO, BinaryIO]:
-    """The ends of this process's pipes, to read and to write messages; no other code in it can use them afterwards."""
+    """Takes the ends of this process's pipes, to read and to write messages; no other code in it can use them
+    afterwards."""
     requests, answers = os.dup(0), os.dup(1)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
@@ -57,7 +58,7 @@ def taken() -> tuple[BinaryIO, BinaryIO]:
 
 
 def begins(stream: BinaryIO) -> bool:
-    """Skips a process's output from before it took its pipes; whether messages begin after it."""
+    """Skips a process's output from before it took its pipes; returns True if messages begin after it."""
     seen = b""
     while not seen.endswith(_BEGIN):
         byte = stream.read(1)

@@ -20,8 +20,7 @@ _GRACE_SECONDS: Final = 5
 
 Say: TypeAlias = Callable[[str], None]
 Work: TypeAlias = Callable[[Message, Say], str]
-"""The function of a kind of job. It calls `Say` with each next step; its text is the fault that it found, empty for
-none."""
+"""Does one kind of job. It calls `Say` with each next step, and returns the fault that it found, empty for none."""
 
 
 def serve(jobs: dict[str, Work], requests: BinaryIO, answers: BinaryIO) -> None:
@@ -49,7 +48,7 @@ def _tried(jobs: dict[str, Work], job: Message, say: Say) -> Verdict:
 
 
 def no_core_dumps() -> None:
-    """A worker is made to crash; core dumps would leave files and take seconds."""
+    """Turns core dumps off: a worker may crash by design, and dumps would leave files and take seconds."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         resource = importlib.import_module("resource")
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -61,6 +60,6 @@ def _alarm(seconds: float) -> Generator[None]:
 
     Usually the parent does this, and sooner. If the parent has died, nothing else would stop an endless loop.
     """
-    faulthandler.dump_traceback_later(seconds, exit=True)  # a thread of its own that needs no interpreter
+    faulthandler.dump_traceback_later(seconds, exit=True)  # runs in a thread of its own that needs no interpreter
     yield
     faulthandler.cancel_dump_traceback_later()

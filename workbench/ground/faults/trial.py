@@ -1,4 +1,4 @@
-"""Trials: whether native work ends its process, tried in a worker and remembered."""
+"""Trials: native work that may end its process is tried in a worker, and the verdict is remembered."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OK, FAILED, CRASHED, HUNG, OVERRAN = "ok", "failed", "crashed", "hung", "overran
 _SWITCH: Final = "ATEN_WORKBENCH_WORKER"
 _TIMEOUT: Final = "ATEN_WORKBENCH_WORKER_TIMEOUT"
 _DEFAULT_SECONDS: Final = 120.0
-"""A hundred times the longest kernel of the tests; no user waits longer."""
+"""The default time-out: a hundred times the longest kernel of the tests, and the longest that a user waits."""
 
 _STORE_BYTES: Final = 8 << 20
 _FROM_OUTSIDE: Final = (-9, -15)
@@ -43,7 +43,7 @@ class Verdict:
     said: str = ""
     """The output of native code on stderr."""
     seconds: float = 0.0
-    """For a hung trial, how long this process waited."""
+    """The seconds that this process waited, for a hung trial."""
 
     @property
     def harmless(self) -> bool:
@@ -62,12 +62,12 @@ class Trial:
 
     kind: str
     key: str
-    """Equal for equal work; it includes the processor if machine code runs. Versions are added to it."""
+    """A key that is equal for equal work; it includes the processor if machine code runs. Versions are added to it."""
     material: Callable[[], Message]
-    """Called only when the work has to be done."""
+    """Makes the material of the work; called only when the work has to be done."""
     kernel: str
     nodes: Sequence[str]
-    """Its nodes, for messages: `aten.mm.default at model.py:12`."""
+    """The kernel's nodes, for messages: `aten.mm.default at model.py:12`."""
 
 
 class Trials:
@@ -136,7 +136,7 @@ class Trials:
             return Verdict(HUNG, stage, f"was not done after {allowed:g} s", answer.said, allowed)
         verdict = Verdict(**answer.body["verdict"])
         if verdict.outcome == OVERRAN:
-            self.worker.end()  # its memory may be damaged
+            self.worker.end()  # the worker's memory may be damaged
         return verdict
 
 

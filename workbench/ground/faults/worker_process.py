@@ -22,8 +22,8 @@ from workbench.ground.errors import WorkerUnavailable
 from workbench.ground.faults.messages import Message, begins, receive, send
 
 _START_SECONDS: Final = 300.0
-"""Importing PyTorch takes two seconds, but many more on a busy machine or a cold disk. A worker that ends is noticed at
-once."""
+"""The most seconds for the start. Importing PyTorch takes two, but many more on a busy machine or a cold disk. A worker
+that ends is noticed at once."""
 
 _SAID_BYTES: Final = 1 << 16
 """The most bytes kept of native code's output: its first lines have the reason; a stack dump follows."""
@@ -43,7 +43,7 @@ class Died:
     returncode: int
     """Negative for a signal."""
     said: str
-    """Its output on stderr during the job."""
+    """The worker's output on stderr during the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class _Running:
     process: subprocess.Popen[bytes]
     jobs: BinaryIO
     answers: queue.Queue[Message | None]
-    """Filled by a thread; None at the end."""
+    """Answers that a thread reads from the worker; None at the end."""
     said: _Collected
 
 
@@ -68,7 +68,7 @@ class WorkerProcess:
     """A process that takes one job at a time. Threads wait for each other."""
 
     def __init__(self, command: list[str] | None = None) -> None:
-        """`command` starts it; jobs come on its standard input, and answers go to its standard output."""
+        """`command` starts the process; jobs come on its standard input, and answers go to its standard output."""
         self._command = command
         self._turn = own_lock()
         self._running: _Running | None = None
@@ -145,7 +145,7 @@ class WorkerProcess:
             at_stage(answer.body["stage"])
 
     def _died(self, running: _Running) -> Died:
-        with contextlib.suppress(subprocess.TimeoutExpired):  # it may have closed its pipe and still run
+        with contextlib.suppress(subprocess.TimeoutExpired):  # the worker may have closed its pipe and still run
             running.process.wait(timeout=5)
         self._end()
         return Died(running.process.returncode, running.said.text())
@@ -161,7 +161,7 @@ class WorkerProcess:
         self._running = running
         self.started += 1
         atexit.unregister(self._end)
-        atexit.register(self._end)  # at once, even if another thread still waits
+        atexit.register(self._end)  # ends at once, even if another thread still waits
         try:
             ready = running.answers.get(timeout=_START_SECONDS)
         except queue.Empty:
@@ -191,7 +191,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _launched(command: list[str]) -> _Running:
-    """A process with pipes to and from it."""
+    """Starts a process with pipes to and from it."""
     try:
         process = subprocess.Popen(
             command,
@@ -248,7 +248,7 @@ class _Collected:
                 self._kept += chunk[: max(0, _SAID_BYTES - len(self._kept))]
 
     def forget(self) -> None:
-        """Begins anew, for a new job."""
+        """Drops the output so far, for a new job."""
         self._kept.clear()
 
     def wait(self) -> None:

@@ -40,7 +40,7 @@ def with_gradients(
     untrained: Compiler,
     partition: Callable[..., tuple[fx.GraphModule, fx.GraphModule]],
 ) -> Callable[..., Sequence[torch.Tensor]]:
-    """Returns a function with gradients, made of what the compilers make of the graphs of its parts."""
+    """Returns a function with gradients, from what the compilers make of its forward and its backward graph."""
     from torch._functorch.aot_autograd import aot_module_simplified
 
     return cast(Any, aot_module_simplified)(
@@ -74,8 +74,8 @@ def parted(joint: fx.GraphModule, *inputs: Any, **options: Any) -> tuple[fx.Grap
 def nothing_donated() -> AbstractContextManager[object]:
     """Within the block PyTorch lists no tensor that a backward pass may write over.
 
-    Our kernels write over none of what is kept, so a pass may run again (`retain_graph`), which PyTorch refuses where
-    it lists some. The caller has the turn.
+    Our kernels do not write over kept tensors, so a backward pass may run again (`retain_graph`), which PyTorch refuses
+    if it lists some. The caller has the turn.
     """
     from torch._functorch._aot_autograd import graph_compile
 

@@ -1,4 +1,4 @@
-"""Autograd's engine, as `backward()` and `torch.autograd.grad` call it, and the hooks of what it keeps."""
+"""Autograd's engine, as `backward()` and `torch.autograd.grad` call it, and the hooks of the tensors that it keeps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Function = Callable[..., Any]
 
 @takes("torch.autograd._engine_run_backward", instead="none: no mode of PyTorch's sees the engine")
 def engine_as(made: Callable[[Function], Function]) -> AbstractContextManager[object]:
-    """Within the block this thread calls, for the engine of gradients, what `made` returns of it.
+    """Within the block this thread calls `made(engine)` in place of the engine of gradients.
 
     The caller has the turn (`workbench.ground.environment.turns`).
     """
@@ -28,15 +28,16 @@ def engine_as(made: Callable[[Function], Function]) -> AbstractContextManager[ob
 
 @takes("torch.autograd._make_grads", instead="none: the gradient that backward() begins with is made inside of it")
 def first_gradients_as(made: Callable[[Function], Function]) -> AbstractContextManager[object]:
-    """Within the block this thread calls, for what makes the gradients that `backward()` begins with, what `made`
-    returns of it."""
+    """Within the block this thread calls `made(function)` in place of the function that makes the gradients with which
+    `backward()` begins."""
     ones = _torch.autograd._make_grads
     return mock.patch.object(_torch.autograd, "_make_grads", in_this_thread(made(ones), ones))
 
 
 @takes("torch._C._autograd._top_saved_tensors_default_hooks", instead="none")
 def saved_by_hooks() -> bool:
-    """True where a user's hooks, such as those of `torch.utils.checkpoint`, take what is kept for a backward pass."""
+    """True if a user's hooks, such as those of `torch.utils.checkpoint`, get the tensors that are kept for a backward
+    pass."""
     return _torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
 
 
@@ -50,8 +51,8 @@ def saved_by_hooks() -> bool:
 def unseen_by_saving_hooks() -> Generator[None]:
     """Within the block the user's hooks of saved tensors are not called.
 
-    A graph is compiled in the middle of a call: what that walk keeps is not the business of `torch.utils.checkpoint`,
-    which counts.
+    A graph is compiled in the middle of a call. `torch.utils.checkpoint` counts the tensors that the call keeps, and
+    must not count those of the compilation.
     """
     stack = _torch._C._autograd
     with ExitStack() as put_back:

@@ -21,7 +21,7 @@ from workbench.ground.torch_inside.needs import takes
     instead="none: torch.compiler.config has a few of these settings",
 )
 def changed_settings() -> list[list[tuple[str, object]]]:
-    """Returns, for each module of settings of the tracers, those that are not PyTorch's own, by name."""
+    """Returns the settings of each module of the tracers' settings that are not PyTorch's own, by name."""
     import torch._dynamo as dynamo
     from torch._export import config as export_config
     from torch._functorch import config as functorch_config
@@ -31,7 +31,7 @@ def changed_settings() -> list[list[tuple[str, object]]]:
 
 
 def _changed(config: Any) -> list[tuple[str, object]]:
-    """The settings of one module that differ now: one that was put back is PyTorch's own again."""
+    """The settings of one module that differ from PyTorch's own now; a setting that was put back does not."""
     given = cast("dict[str, object]", config._get_dict(skip_default=True))
     return [(name, value) for name, value in sorted(given.items()) if value != config._config[name].default]
 
@@ -61,7 +61,8 @@ def kernel_switches() -> list[bool]:
 def without_onednn() -> Generator[None]:
     """Within the block PyTorch computes without oneDNN.
 
-    In turn (`workbench.ground.environment.turns`): the switch is one for all threads, and each puts back what it found.
+    It is used in turn (`workbench.ground.environment.turns`): all threads share the switch, and each use puts back the
+    value that it found.
     """
     native = cast(Any, torch)._C
     before = native._get_mkldnn_enabled()
@@ -76,7 +77,7 @@ def without_onednn() -> Generator[None]:
     "torch._dynamo.config", "torch._dynamo.config.patch", instead="torch.compiler.config has a few of these settings"
 )
 def dynamo_settings(**settings: object) -> AbstractContextManager[object]:
-    """Within the block Dynamo has these settings, which only those read that have the turn."""
+    """Within the block Dynamo has these settings; only threads that have the turn read them."""
     import torch._dynamo as dynamo
 
     return cast(Any, dynamo.config).patch(**settings)
@@ -92,9 +93,10 @@ def methods_of_loggers_left_out() -> set[Any]:
 
 @takes("torch._export.config.enable_auto_functionalized_v2_for_export", "torch._export.config.patch", instead="none")
 def views_around_changes() -> AbstractContextManager[object]:
-    """Within the block a program that is made functional has the views of what an op changes around the call.
+    """Within the block a program that is made functional has the views of tensors that an op changes as nodes around
+    the call.
 
-    PyTorch's newer way hides them in the call's arguments.
+    PyTorch's newer way hides these views in the call's arguments.
     """
     from torch._export import config as export_config
 

@@ -18,5 +18,5 @@ def compile_lock() -> AbstractContextManager[object]:
 
 
 def compile_lock_if_loaded() -> Any:
-    """Returns the same lock, None as long as nothing has loaded Dynamo."""
+    """Returns the lock of `compile_lock`, None as long as nothing has loaded Dynamo."""
     return getattr(sys.modules.get("torch._dynamo.convert_frame"), "compile_lock", None)

@@ -21,7 +21,7 @@ from workbench.ground.torch_inside.needs import takes
 _STATIC = {"automatic_dynamic_shapes": False, "specialize_float": True, "disable": False}
 """Capture needs Dynamo also where the user has turned it off for their own programs."""
 _NO_SEARCH = {"run_gc_after_compile": False}
-"""PyTorch looks for garbage after each graph, among all that the process holds that is not old."""
+"""PyTorch would collect garbage after each graph, among all young objects of the process."""
 
 
 @contextmanager
@@ -35,7 +35,7 @@ _NO_SEARCH = {"run_gc_after_compile": False}
     instead="torch.compiler.set_stance tells no stance, and torch.compile(dynamic=False) leaves floats symbolic",
 )
 def static_graphs(**more: object) -> Generator[None]:
-    """Settings of Dynamo: every number and shape is that of the call, and it compiles in spite of other settings."""
+    """Within the block Dynamo takes every number and shape from the call, and compiles in spite of other settings."""
     stance = cast(Any, eval_frame)._stance.stance
     default = nullcontext() if stance == "default" else torch.compiler.set_stance("default")
     with cast(Any, dynamo.config).patch(**_STATIC, **_NO_SEARCH, **more), default:
@@ -47,7 +47,7 @@ def static_graphs(**more: object) -> Generator[None]:
 def unmeasured_guards() -> Generator[None]:
     """Within the block PyTorch does not measure how long it takes to see that a graph may be used again.
 
-    It empties the processor's caches for that, and writes the figure to its log. The caller has the turn
+    For the measurement it would empty the processor's caches, and write the figure to its log. The caller has the turn
     (`workbench.ground.environment.turns`).
     """
     with mock.patch.object(guards, "profile_guard_manager", returning(0.0)):
@@ -71,15 +71,16 @@ def unmeasured_guards() -> Generator[None]:
 def no_other_compiler() -> Generator[None]:
     """Within the block Dynamo loads no compiler of PyTorch's, which takes longer than reading a small function.
 
-    It would, to wrap the backend in tools that look for the fault of a compiler; to see in a transform of `torch.func`
-    whether the backend is the one that compiles nothing; to mark equal parts of a graph; to leave its own files out of
-    the places of calls, where only the user's are looked for; and to name changes of the user's objects for a warning.
-    And it would load what spreads tensors over machines, to see whether a value is from there. Where somebody asked for
-    any of this it stays. The caller has the turn (`workbench.ground.environment.turns`).
+    Dynamo would load compilers for five reasons: to wrap the backend in tools that look for the fault of a compiler; to
+    see in a transform of `torch.func` whether the backend is the one that compiles nothing; to mark equal parts of a
+    graph; to leave its own files out of the places of calls, where only the user's are looked for; and to name changes
+    of the user's objects in a warning. It would also load the package that spreads tensors over machines, to see
+    whether a value is from there. A feature that the user has turned on stays on. The caller has the turn
+    (`workbench.ground.environment.turns`).
     """
     config = cast(Any, dynamo.config)
     changed: list[tuple[object, str, object]] = [
-        # Other threads call these two without the turn, in `torch.compile`. Our backend is none that is searched for.
+        # Other threads call these two without the turn, in `torch.compile`. Our backend is never searched for by name.
         (eval_frame, "get_compiler_fn", in_this_thread(_as_it_is, eval_frame.get_compiler_fn)),
         (registry, "_lazy_import", in_this_thread(returning(None), cast(Any, registry)._lazy_import)),
         (output_graph, "uninteresting_files", returning(_GENERATED)),
@@ -87,7 +88,7 @@ def no_other_compiler() -> Generator[None]:
     if not transform_at_work():
         changed.append((symbolic_convert.InstructionTranslator, "_throw_if_in_functorch", returning(None)))
     if not (config.use_graph_deduplication or config.track_nodes_for_deduplication):
-        changed.append((output_graph, "GraphRegionTracker", object))  # which is asked nothing then
+        changed.append((output_graph, "GraphRegionTracker", object))  # which is not used then
     if config.side_effect_replay_policy not in ("warn", "error"):
         changed.append((output_graph.OutputGraph, "get_replayed_side_effect_source_refs", returning(list[str]())))
     if _SPREAD not in sys.modules:

@@ -28,11 +28,11 @@ class GuardManager(Protocol):
     code_parts: list[str]
 
     def check(self, scope: Mapping[str, object]) -> bool:
-        """True if all hold."""
+        """True if all conditions hold."""
         ...
 
     def check_verbose(self, scope: Mapping[str, object]) -> Any:
-        """The first that does not hold, in `verbose_code_parts`."""
+        """Returns a result whose `verbose_code_parts` has the first condition that does not hold."""
         ...
 
 
@@ -48,8 +48,8 @@ def guards_of(read: types.FunctionType) -> GuardManager:
 def breaks_in_loops() -> AbstractContextManager[object]:
     """Within the block Dynamo makes graphs of a function in which a graph ends inside of a loop.
 
-    It leaves a whole function to Python then, to be spared a graph for each turn. Here such graphs are wanted: a loop
-    over the experts of a mixture is one with a break in each turn. The caller has the turn.
+    Otherwise Dynamo leaves the whole function to Python, to avoid a graph for each iteration. Here such graphs are
+    wanted: a loop over the experts of a mixture has a break in each iteration. The caller has the turn.
     """
     from torch._dynamo.symbolic_convert import InstructionTranslatorBase
 
@@ -57,7 +57,7 @@ def breaks_in_loops() -> AbstractContextManager[object]:
 
 
 class _Hiding(dict[str, object]):
-    """PyTorch's table of backends, with one that it does not find in it."""
+    """PyTorch's table of backends, in which one backend is never found."""
 
     hidden: object = None
 
@@ -67,7 +67,7 @@ class _Hiding(dict[str, object]):
 
 @takes("torch._dynamo.backends.registry._COMPILER_FNS", instead="none: torch.compiler lists backends")
 def registered_again_and_again(backend: Callable[..., object]) -> None:
-    """Lets threads first use a backend at the same time that PyTorch finds by its entry point.
+    """Lets several threads be the first to use a backend at the same time, which PyTorch finds by its entry point.
 
     PyTorch looks for the entry point, loads it and registers its function, without a lock, and raises an error if
     another thread has registered the name meanwhile. So its table hides this backend, and PyTorch registers it again,

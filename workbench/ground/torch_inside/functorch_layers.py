@@ -28,7 +28,7 @@ TRANSFORMS = dict(zip(_FIRST_NODES, _PUBLIC_NAMES, strict=True))
 
 @takes("torch._functorch.eager_transforms", instead="none: torch.func has the functions under other names")
 def transforms_file() -> str:
-    """Returns the file whose functions stand in the traceback of an error in a transform."""
+    """Returns the file whose functions are in the traceback of an error in a transform."""
     from torch._functorch import eager_transforms
 
     return str(eager_transforms.__file__)
@@ -46,7 +46,7 @@ def transform_at_work() -> bool:
     instead="none: the wrapped tensor is of the class torch.Tensor",
 )
 def is_wrapped(tensor: torch.Tensor) -> bool:
-    """True for a tensor that a transform has wrapped: what lies in its memory is not what it says."""
+    """True for a tensor that a transform has wrapped: its numbers are not those in its memory."""
     return bool(_torch._C._functorch.is_functorch_wrapped_tensor(tensor) or _torch._is_functional_tensor(tensor))
 
 
@@ -74,7 +74,7 @@ def in_forward_mode() -> bool:
 def no_transform_left() -> Generator[None]:
     """Ends the transforms of functions, such as `torch.func.jvp`, that an error within the block left at work.
 
-    A transform is part of a graph; it would be in force for all that is called later.
+    A graph begins and ends its transforms; a transform that is not ended would apply to all later calls.
     """
     functorch, forward = _torch._C._functorch, _torch.autograd.forward_ad
     depth, level = functorch.get_dynamic_layer_stack_depth(), forward._current_level
@@ -84,7 +84,7 @@ def no_transform_left() -> Generator[None]:
         functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
         if level < 0:  # there is one level at most, which a graph enters without telling `forward_ad`
             forward._current_level = level
-            with suppress(RuntimeError):  # it is entered
+            with suppress(RuntimeError):  # the level is entered already
                 _torch._C._enter_dual_level()
             _torch._C._exit_dual_level(0)
         raise

@@ -31,5 +31,5 @@ with takes(
 
 @takes("torch._higher_order_ops.flex_attention.math_attention", instead="none")
 def attention_by_products() -> Callable[..., tuple[Any, ...]]:
-    """Returns PyTorch's definition of that attention by its products and its softmax."""
+    """Returns PyTorch's definition of `flex_attention` by its products and its softmax."""
     return cast(Any, importlib.import_module("torch._higher_order_ops.flex_attention")).math_attention

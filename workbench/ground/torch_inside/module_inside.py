@@ -47,7 +47,7 @@ OPTIMIZER_HOOKS = takes(
     "torch.optim.SGD([torch.zeros(1)])._optimizer_step_post_hooks",
     use="The attributes in which an optimizer has its hooks: a trace notes how many there are.",
     instead="none: Optimizer registers hooks and does not list them",
-).names_unseen  # to make an optimizer would load Dynamo
+).names_unseen  # making an optimizer would load Dynamo
 
 HOOKS_OF_ALL_OPTIMIZERS = takes(
     "torch.optim.optimizer._global_optimizer_pre_hooks",

@@ -1,4 +1,4 @@
-"""Taking a private part of PyTorch: by one function or name of ours, which says what it takes and what for.
+"""Private parts of PyTorch: each is taken by one function or name of ours, which says what it takes and what for.
 
 A PyTorch that lacks a part fails where that part is first needed, with one sentence of ours.
 """
@@ -22,27 +22,28 @@ class Need:
     """Private parts of PyTorch that the workbench takes for one purpose."""
 
     paths: tuple[str, ...]
-    """Dotted names. What a call in one makes, as `torch.nn.Module()`, has the attribute that follows."""
+    """Dotted names. A name may contain a call, such as `torch.nn.Module()`: its result has the attribute that
+    follows."""
     instead: str
     """The public way; begins with "none" where PyTorch has none."""
     use: str = ""
-    """A function's first sentence stands for it."""
+    """The purpose; if it is empty, the first sentence of the function's docstring."""
 
     @property
     def path(self) -> str:
-        """The one name, for what PyTorch itself knows by name, such as a logger."""
+        """The only dotted name, for parts that are used by their name, such as a logger."""
         (path,) = self.paths
         return path
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The last parts of the dotted names, for attributes that are read by name; PyTorch has them."""
+        """The last parts of the dotted names, for attributes that are read by name; checks that PyTorch has them."""
         self.check()
         return self.names_unseen
 
     @property
     def names_unseen(self) -> tuple[str, ...]:
-        """The same without a look at PyTorch."""
+        """The last parts of the dotted names, without a check that PyTorch has them."""
         return tuple(path.rpartition(".")[2] for path in self.paths)
 
     def check(self, user: str = "") -> None:
@@ -52,7 +53,7 @@ class Need:
                 raise MissingInPyTorch(self.sentence(path, user))
 
     def sentence(self, path: str, user: str = "") -> str:
-        """Names the missing part, what the workbench takes it for, and what to do."""
+        """The text of the error: the missing part, its purpose, and what to do."""
         import torch
 
         by = f" for {user}" if user else ""
@@ -70,7 +71,7 @@ class Need:
         """Passes each exception on."""
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Has a function check the parts at its first call, and say in its docstring what it takes."""
+        """Decorates a function to check the parts at its first call, and to list them in its docstring."""
         said = (function.__doc__ or "").strip()
         need, known = Need(self.paths, self.instead, self.use or " ".join(said.partition("\n\n")[0].split())), False
 
@@ -87,12 +88,12 @@ class Need:
 
 
 def takes(*paths: str, instead: str, use: str = "") -> Need:
-    """Private parts of PyTorch, taken by the function below or by the imports within the block."""
+    """Declares private parts of PyTorch, which the function below or the imports within the block take."""
     return Need(paths, instead, use)
 
 
 def _is_there(path: str) -> bool:
-    """True if PyTorch has the name; a module of it is imported."""
+    """True if PyTorch has the name; imports the module that has it."""
     import torch
 
     plain, called, _ = path.partition("(")

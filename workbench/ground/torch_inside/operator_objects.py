@@ -48,7 +48,7 @@ def schema_of_op(op: object) -> torch.FunctionSchema:
 
 @takes("torch.ops.aten.add.Tensor._schema", instead="none: str(op.default) has its name alone")
 def schema_if_op(target: object) -> torch.FunctionSchema | None:
-    """Returns the schema of an overload, None for what is none."""
+    """Returns the schema of an overload, None for any other object."""
     return cast("torch.FunctionSchema | None", getattr(target, "_schema", None))
 
 
@@ -71,7 +71,7 @@ def overload_name(op: object) -> str:
 
 @takes("torch.ops.aten.add.Tensor._opname", instead="the text of the overload between its dots")
 def op_name(target: object) -> str:
-    """Returns `add` for `aten.add.Tensor`, an empty text for what is no overload."""
+    """Returns `add` for `aten.add.Tensor`, an empty text for any other object."""
     return str(getattr(target, "_opname", ""))
 
 

@@ -1,4 +1,4 @@
-"""The tracer of training steps, and what it raises at a branch that depends on numbers."""
+"""The tracer of training steps, and its error at a branch that depends on numbers."""
 
 from __future__ import annotations
 

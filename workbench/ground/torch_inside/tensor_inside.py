@@ -1,4 +1,4 @@
-"""Parts behind a tensor: its memory, its version, and the tensor that it is a view of."""
+"""Parts behind a tensor: its memory, its version, and the tensor of which it is a view."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _torch = cast(Any, torch)
 
 @takes("torch.UntypedStorage(0)._cdata", instead="storage.data_ptr(), which is 0 for each tensor without memory")
 def memory_of(tensor: torch.Tensor) -> int:
-    """Returns the same number for tensors of one storage."""
+    """Returns a number that is the same for all tensors of one storage."""
     return cast(int, cast(Any, tensor.untyped_storage())._cdata)
 
 
@@ -45,7 +45,7 @@ def version_of(tensor: torch.Tensor) -> int:
 
 @takes("torch._C._autograd._unsafe_set_version_counter", instead="none")
 def set_versions(tensors: Sequence[torch.Tensor], versions: Sequence[int]) -> None:
-    """Says of tensors that they were changed in place so often: a trace counts changes that it did not make."""
+    """Sets how often tensors count as changed in place: a trace counts changes that it did not make."""
     _torch._C._autograd._unsafe_set_version_counter(tuple(tensors), tuple(versions))
 
 
@@ -63,7 +63,7 @@ def negative_view(tensor: torch.Tensor) -> torch.Tensor:
 
 @takes("torch._empty_affine_quantized", instead="torch.quantize_per_tensor, which needs numbers to quantise")
 def empty_quantised(count: int, dtype: torch.dtype) -> torch.Tensor:
-    """Returns memory for so many quantised elements, of scale 1."""
+    """Returns memory for `count` quantised elements, of scale 1."""
     return _torch._empty_affine_quantized([count], scale=1.0, zero_point=0, dtype=dtype)
 
 

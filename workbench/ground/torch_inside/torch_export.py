@@ -1,7 +1,7 @@
 """`torch.export`, seen by this thread alone.
 
-PyTorch notes in a global that it exports, and `torch.compile` gives functions back as they are while it does: one that
-another thread compiles at that moment would run without the backend it asked for.
+While PyTorch exports, it says so in a global, and `torch.compile` returns functions unchanged: a function that another
+thread compiles at that moment would run without the backend it asked for.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _of_export: Final = _trace._override_builtin_ops
 
 def export(module: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, object] | None = None) -> ExportedProgram:
     """The exported graph of one call. The caller has the turn (`workbench.ground.environment.turns`)."""
-    builtin = nullcontext if isinstance(module, fx.GraphModule) else _builtins_of_tensors  # a graph calls none of them
+    builtin = nullcontext if isinstance(module, fx.GraphModule) else _builtins_of_tensors  # a graph calls no builtins
     with (
         exporting_here_alone(),
         hooks_of_users_modules(module),
@@ -60,7 +60,7 @@ def export(module: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, object]
 def _builtins_of_tensors() -> Generator[None]:
     """Within the block `max`, `min` and `math.pow` take tensors, as export has them, in this thread alone.
 
-    Numba, which knows `max` by what it is, compiles nothing meanwhile.
+    Numba, which recognises `max` by its identity, compiles nothing meanwhile.
     """
     places = ((builtins, "max"), (builtins, "min"), (math, "pow"))
     before = [getattr(owner, name) for owner, name in places]
@@ -72,10 +72,10 @@ def _builtins_of_tensors() -> Generator[None]:
 
 
 def onednn_as_it_is(module: nn.Module) -> AbstractContextManager[object]:
-    """Within the block an export leaves the switch of oneDNN, which all threads have, as it is.
+    """Within the block an export leaves the switch of oneDNN, which all threads share, as it is.
 
-    PyTorch turns it off meanwhile, since oneDNN computes an LSTM whole. A graph that calls one is exported as PyTorch
-    has it; in a function the call itself is made so.
+    PyTorch turns the switch off during an export, since oneDNN computes an LSTM as a whole. A graph that calls an LSTM
+    is exported in PyTorch's way; in a function, only the call of the LSTM itself runs without oneDNN.
     """
     graphs = [each.graph for each in module.modules() if isinstance(each, fx.GraphModule)]
     targets = (node.target for graph in graphs for node in graph.nodes)
@@ -85,15 +85,15 @@ def onednn_as_it_is(module: nn.Module) -> AbstractContextManager[object]:
 
 
 _OURS: Final = "_workbench_traces"
-"""The name that a module of PyTorch's has for us while one exports."""
+"""The name of our function in a module of PyTorch's while a thread exports."""
 
 
 @contextmanager
 def exporting_here_alone() -> Generator[None]:
     """Within the block other threads are not told that PyTorch exports, or traces symbolically.
 
-    A function that `torch.compile` made asks for the latter by the function itself, which it keeps, so it gets other
-    code.
+    A function that `torch.compile` made keeps PyTorch's function that tells of symbolic tracing and calls it, so the
+    latter gets other code.
     """
     compiler = cast(Any, torch.compiler)
     told, exporter = compiler.is_exporting, threading.get_ident()
@@ -111,7 +111,7 @@ def exporting_here_alone() -> Generator[None]:
 
 @contextmanager
 def _told_by(function: Any, other: Any) -> Generator[None]:
-    """Within the block the function has the code of another one."""
+    """Replaces the function's code by that of `other` within the block."""
     before, function.__code__ = function.__code__, other.__code__
     try:
         yield
@@ -120,16 +120,19 @@ def _told_by(function: Any, other: Any) -> Generator[None]:
 
 
 def _traces_here() -> bool:
-    """Answers as PyTorch's own function, for one thread: as its code, it has the globals of that function's module."""
+    """Answers like PyTorch's own function, but for one thread. Its code runs with the globals of that function's
+    module."""
     scope = globals()
     return scope["_is_fx_tracing_flag"] and scope["_workbench_traces"]() and not torch.compiler.is_compiling()
 
 
 @contextmanager
 def hooks_of_users_modules(exported: nn.Module) -> Generator[None]:
-    """Within the block, which calls the module, this thread calls hooks of all modules for none of export's own.
+    """Within the block, which calls the module, this thread calls no hooks of all modules for the modules that export
+    adds.
 
-    What they do to the user's modules is in a graph already, so none is called inside of one.
+    The effects of these hooks on the user's modules are already nodes of a graph, so none is called when a graph is
+    exported.
     """
     exporter = threading.get_ident()
 
@@ -161,4 +164,4 @@ _OLDER = takes(
     instead="none: torch.export has the other",
 ).path
 _EXPORTS = ("torch.export.", f"{_OLDER}.")
-"""The packages of the modules that export puts around what it is given."""
+"""The packages of the modules that export puts around its argument."""

@@ -1,7 +1,7 @@
-"""A thread in which nothing is compiled by `torch.compile`, beside others in which it is.
+"""A thread in which functions of `torch.compile` run uncompiled, while other threads run them compiled.
 
-PyTorch's setting for that, a stance, is one for all threads: a user's function that another thread calls at that moment
-would run uncompiled as well.
+PyTorch's setting for this, a stance, is shared by all threads: a user's function that another thread calls at that
+moment would run uncompiled as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workbench.ground.torch_inside.needs import takes
 
 
 class _Stance:
-    """A stance of PyTorch's that is another one in some threads."""
+    """PyTorch's stance, which is `force_eager` in some threads."""
 
     def __init__(self, given: object) -> None:
         self.given, self.uncompiled = given, Counter[int]()

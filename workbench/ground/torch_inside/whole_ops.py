@@ -1,13 +1,14 @@
-"""Keeping ops whole while PyTorch makes a program functional, without setting that up anew for each program.
+"""Keeps ops whole while PyTorch makes a program functional, without repeating the preparation for each program.
 
-PyTorch leaves an op whole by giving it twenty kernels for the time, and does so with each of the hundreds that it could
-take apart. That and finding them took three quarters of the time of making a small program functional. What an op is
-given depends on its kernels alone, so it is kept; an op whose kernels are others by now is left to PyTorch.
+PyTorch leaves an op whole by giving it twenty kernels for the time, and does so with each of the hundreds of ops that
+it could take apart. That, and finding these ops, took three quarters of the time of making a small program functional.
+The kernels that an op gets depend on its own kernels alone, so they are kept; an op whose own kernels have changed is
+left to PyTorch.
 
-Which ops of PyTorch's own there are is kept too, until one is registered. And the states of random numbers that it
-makes before and after each program, six tensors each time, are not made: nothing asks for them unless its switch
-`functionalize_rng_ops` is on. Nor is the function that would look whether the program's inputs are like those of its
-export: they are the same, and for each parameter it has a line that is compared with each other one.
+The set of PyTorch's own ops is kept too, until an op is registered. The states of random numbers that PyTorch makes
+before and after each program, six tensors each time, are not made: nothing uses them unless its switch
+`functionalize_rng_ops` is on. The function that would compare the program's inputs with those of its export is not made
+either: they are the same, and it has a line for each parameter that is compared with each other line.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _random, _switches = cast("tuple[Any, Any]", (decompositions_for_rng, functorch_
 _of_namespace: Final = _utils._collect_all_valid_cia_ops_for_namespace
 _by_pytorch: Final = _program._override_composite_implicit_decomp
 _KERNELS: Final[dict[Any, _Given]] = {}
-"""By op; used and filled in turn (`ground/environment/turns.py`)."""
+"""The kernels of each op; used and filled in turn (`ground/environment/turns.py`)."""
 
 _NAMESPACES: Final = (
     "profiler", "inductor", "quantized", "prim", "export", "debug_mode_ops", "prims", "rngprims", "debugprims",
@@ -58,21 +59,21 @@ _NAMESPACES: Final = (
 time."""
 
 _FOUND: Final[dict[str, tuple[object, set[Any]]]] = {}
-"""By namespace: what was registered when its ops were looked for, and those that PyTorch could take apart."""
+"""By namespace: the registered ops at the last search, and the ops found that PyTorch could take apart."""
 
 
 class _Given(NamedTuple):
     before: dict[Any, Any]
-    """Its kernels otherwise."""
+    """The op's kernels outside of the block."""
     while_whole: dict[Any, Any]
     rule: Any
-    """The function that computes its result's type and shape meanwhile."""
+    """The function that computes the type and shape of the op's result within the block."""
 
 
 @contextmanager
 def quickly_kept_whole() -> Generator[None]:
     """Within the block `run_decompositions` does the same as otherwise, in less time."""
-    find_once = cache(_utils._materialize_cpp_cia_ops)  # it looks for all, and is called for each namespace
+    find_once = cache(_utils._materialize_cpp_cia_ops)  # it finds the ops of all namespaces, and is called for each
     registered = ops_with_a_kernel_for("CompositeImplicitAutograd")
 
     def find(namespace: Any) -> set[Any]:
@@ -81,7 +82,7 @@ def quickly_kept_whole() -> Generator[None]:
             return _of_namespace(namespace)
         if name not in _FOUND or _FOUND[name][0] != state:
             found = _of_namespace(namespace)
-            _FOUND[name] = ((registered, len(namespace._dir)), found)  # looking for them may have added some
+            _FOUND[name] = ((registered, len(namespace._dir)), found)  # the search may have added some
         return _FOUND[name][1]
 
     with (

@@ -16,7 +16,7 @@ Answer = Mapping[str, object] | tuple[Mapping[str, object], Sequence[Buffer]] | 
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """An answer that takes a while: `make` works it out in a thread, and other questions are answered meanwhile."""
+    """An answer that takes a while: `make` computes it in a thread, and other questions are answered meanwhile."""
 
     make: Callable[[], Answer]
 

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 NONE: Final = -1
 """No row is marked."""
 _MOST: Final = 4
-"""Timelines below each other that can be taken in at once."""
+"""The most timelines below each other that a reader can take in at once."""
 
 
 class ComparisonWidget(AnswersTimelines, LabWidget, module="comparing.js", sheets=(*SHEETS, "comparing.css")):
-    """The result of `wb.compare(...).widget()`. `row` is the marked row of `.nodes`, -1 for none; set, it is marked."""
+    """The result of `wb.compare(...).widget()`. `row` is the marked row of `.nodes`, -1 for none; setting it marks a
+    row."""
 
     row = traitlets.Int(NONE).tag(sync=True)
 
@@ -45,10 +46,10 @@ class ComparisonWidget(AnswersTimelines, LabWidget, module="comparing.js", sheet
             raise BadOption(f"row = {row}: expected a row of .nodes, 0 to {count - 1}, or -1 for none")
         return row
 
-    # What the browser asks
+    # Answers to the browser
 
     def answer_open(self) -> Answer:
-        """All tables; the timelines are asked for one by one."""
+        """All tables; the browser asks for the timelines one by one."""
         record = self.comparison.record
         ratios = record.ratios()
         heads = ["µs" if name == "time_us" else name.replace("_", " ") for name in ratios.columns]
@@ -79,14 +80,14 @@ class ComparisonWidget(AnswersTimelines, LabWidget, module="comparing.js", sheet
         return {}, [each.astype("<u4").tobytes() for each in record.spans(record.lines[row])]
 
     def answer_line(self, run: int, span: int) -> Answer:
-        """The row of the table that a span is of."""
+        """The row of the table to which a span belongs."""
         return {"row": self.comparison.record.line_of(run, span)}
 
     def _source(self, run: int) -> TimelineSource:
         return self._sources[run]
 
     def answer_findings(self) -> Later:
-        """Those that came and went, seen from the first journey."""
+        """The findings that came and went, seen from the first journey."""
 
         def found() -> Answer:
             record = self.comparison.record

@@ -1,8 +1,9 @@
-"""ES modules as one text: anywidget takes one, while a browser that is served the files takes them as they are.
+"""ES modules as one text: anywidget takes one text, while a browser that is served the files takes them as they are.
 
 A file is one line of imports after another (`import { a, b } from "./other.js";`), then its code, with `export` before
-what others may use. Imports are followed, each file comes once and after those that it reads, and `import` and `export`
-fall away. All names of the top level then share one scope, so two files that define the same one are refused.
+the names that other files may use. Imports are followed, each file comes once and after the files that it imports, and
+`import` and `export` are removed. All names of the top level then share one scope, so two files that define the same
+name are refused.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def _exported(text: str) -> list[str]:
 
 
 def _check(name: str, text: str, *, last: bool) -> None:
-    """Refuses what the texts cannot be joined over."""
+    """Refuses a file whose text cannot be joined with the others."""
     wrong = [
         *_ANY_IMPORT.findall(_IMPORT.sub("", text)),
         *_ANY_EXPORT.findall(_EXPORT.sub("", text)),

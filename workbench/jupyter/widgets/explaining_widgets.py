@@ -1,4 +1,5 @@
-"""Looks that explain: one matmul on its array, a kernel's loop over tiles. Each also is a widget of its own."""
+"""Looks that explain: one matmul on its array, a kernel's loop over tiles, and a kernel's passes. Each is also a widget
+of its own."""
 
 from __future__ import annotations
 
@@ -29,11 +30,11 @@ if TYPE_CHECKING:
 EXPLAINING_SHEETS: Final = ("explaining.css",)
 
 MOST_RECORDED: Final = 1_500
-"""Matmuls of a run that a page without Python keeps; each is about a kilobyte."""
+"""The most matmuls of a run that a page without Python keeps; each is about a kilobyte."""
 MOST_RECORDED_LINES: Final = 20_000
-"""Lines of MLIR in all texts between passes that such a page keeps."""
+"""The most lines of MLIR, in all texts between passes, that such a page keeps."""
 MOST_RECORDED_SPANS: Final = 20_000
-"""Spans of a run whose pipelines such a page keeps."""
+"""The most spans of a run whose pipelines such a page keeps."""
 
 
 class ArrayLook(Look):
@@ -105,7 +106,7 @@ class PassesLook(Look):
     def __init__(
         self, traces: Callable[[], Sequence[PassTrace]], launched: Callable[[], Mapping[str, Sequence[range]]] | None
     ) -> None:
-        """`launched` has the rows of the events that each kernel runs as, where they can be selected."""
+        """`launched` returns the rows of the events in which each kernel runs; None if rows cannot be selected."""
         super().__init__()
         self._make, self._launched = traces, launched
 
@@ -126,7 +127,7 @@ class PassesLook(Look):
         return found
 
     def answer_open(self) -> Answer:
-        """The kernels, and where each runs."""
+        """The kernels, and the rows of the events in which each runs."""
         launched: Mapping[str, Sequence[range]] = self._launched() if self._launched else {}
         rows = {name: [(each.start, each.stop) for each in launched.get(name, ())] for name in self._traces}
         return {"kernels": [{"name": name, "rows": rows[name]} for name in self._traces]}
@@ -177,8 +178,8 @@ class PassesLook(Look):
     def _line(
         self, trace: PassTrace, text: int, place: int | None, numbers: Sequence[int | str] | None = None, kind: str = ""
     ) -> Markup:
-        """A line with its number, or with `numbers`. One that is known before or after scheduling has its rows in the
-        lab's lists, from 1 on."""
+        """A line with its number, or with `numbers`. A line that the kernel also has before or after scheduling gets
+        its rows in the lab's lists, from 1 on."""
         if place is None:
             return diff_row("", [""], None)
         known = {"rendered": trace.rendered_lines[text], "scheduled": trace.scheduled_lines[text]}
@@ -210,7 +211,7 @@ class PassesLook(Look):
 
 
 def _about(step: Pass) -> dict[str, object]:
-    """A pass in the list."""
+    """The data of a pass for the list."""
     return {
         "name": step.name,
         "changes": step.changes,

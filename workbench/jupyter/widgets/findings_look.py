@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FindingsLook(Look):
-    """Answers the findings' module. Rules are asked when somebody first looks."""
+    """Answers the findings' module. The rules run when the view is first opened."""
 
     name = "findings"
 
@@ -35,7 +35,7 @@ class FindingsLook(Look):
         return Later(self._cards)
 
     def answer_measure(self, row: int) -> Later:
-        """Tries the remedy of a row: everything is done anew with it."""
+        """Tries the remedy of a row: all stages run again with it."""
 
         def measured() -> Answer:
             with in_background("try the remedy", self._over):

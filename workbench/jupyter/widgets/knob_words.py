@@ -1,4 +1,4 @@
-"""Knobs, steps and maps as they are sent to the browser: plain values and the words for them."""
+"""Knobs, steps and maps as they are sent to the browser: plain values and texts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def knob_values(knob: Knob) -> dict[str, object]:
-    """A knob with its value at the start and those worth trying."""
+    """The data of a knob: its value at the start and the values worth trying."""
     return {
         "name": knob.name,
         "kernel": knob.kernel,
@@ -40,7 +40,8 @@ def _holds(value: Value) -> str:
 
 
 def step_values(step: Step[Any], history: Sequence[Step[Any]]) -> dict[str, object]:
-    """A step: what it costs against the start or why it is refused, and what was turned for it."""
+    """The data of a step: its cost beside the first step's, the reason if it was refused, and the knobs turned for
+    it."""
     first = history[0]
     before = [each for each in history if each.number < step.number and not each.refused]
     turned = _turned(before[-1].setting, step.setting) if before else []
@@ -81,13 +82,13 @@ def _than(now: int | None, first: int | None) -> str:
 
 
 def _turned(before: Turned[Any], now: Turned[Any]) -> list[tuple[Knob, Value]]:
-    """The knobs that stand elsewhere, and where."""
+    """The knobs whose values differ in two settings, with their new values."""
     knobs = {**before.values, **now.values}
     return [(knob, now.value_of(knob)) for knob in knobs if before.value_of(knob) != now.value_of(knob)]
 
 
 def _written(before: Turned[Any], now: Turned[Any]) -> list[str]:
-    """The kernels whose script is another."""
+    """The kernels whose scripts differ in two settings."""
     return [name for name in {**before.scripts, **now.scripts} if before.scripts.get(name) != now.scripts.get(name)]
 
 
@@ -104,8 +105,8 @@ def _what(step: Step[Any], turned: Sequence[tuple[Knob, Value]], written: Sequen
 
 
 def map_values(sweep: Sweep[Any], step: Step[Any], *, done: bool) -> dict[str, object]:
-    """As much of a map as is known: each cell's number, how much colour it has, and the cell in words. `step` is the
-    one in force, which may have moved on since the map was begun; the map is told beside that one."""
+    """The known part of a map: each cell's number, the strength of its colour, and its text. `step` is the current
+    step, which may have changed since the map was begun; the map is shown beside it."""
     now = step.setting
     moved = [knob for knob, _ in _turned(sweep.start, now) if knob not in sweep.knobs]
     apart = [f"{knob.name}{knob.kernel and f' of {knob.kernel}'}" for knob in moved]
@@ -118,7 +119,7 @@ def map_values(sweep: Sweep[Any], step: Step[Any], *, done: bool) -> dict[str, o
             time = step.cycles / step.setting.machine.clock_mhz
             view = view.with_spot(place, Spot(step.cycles, step.bytes, "", time))
         elif here is not None and here.refused:
-            place = None  # the setting in force is none that is refused: others are fused now
+            place = None  # the setting in force is not the refused one: others are fused now
     view = replace(view, today=place, called="the setting now")
     return {
         "kernel": next((knob.kernel for knob in sweep.knobs if knob.kernel), ""),

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 KNOB_SHEETS: Final = ("knobs.css",)
 START: Final = 0
-"""The timelines by number: that of the start, and that of the current step."""
+"""The number of the timeline at the start; any other number is the timeline of the current step."""
 
 
 class KnobsLook(AnswersTimelines, Look):
-    """Answers the knobs' module. `begin` makes the session when somebody first looks."""
+    """Answers the knobs' module. `begin` makes the session when the view is first opened."""
 
     name = "knobs"
 
@@ -56,7 +56,7 @@ class KnobsLook(AnswersTimelines, Look):
 
     @cached_property
     def experiment(self) -> Experiment[Journey]:
-        """The session that all of this is about."""
+        """The session whose knobs and steps this view shows; it begins at the first use."""
         made = self._begin()
         self._opened, self._end = True, made.on_step(self._tell_step)
         return made
@@ -74,7 +74,7 @@ class KnobsLook(AnswersTimelines, Look):
     # Knobs
 
     def answer_open(self) -> Answer:
-        """Kernels, the knobs of one of them and of the journey, and all steps there are."""
+        """The kernels, the knobs of one of them and of the journey, and all steps so far."""
         experiment = self.experiment
         kernels = kernel_names(experiment.start.scheduled.record)
         chosen = self._kernel_meant(kernels)
@@ -91,7 +91,7 @@ class KnobsLook(AnswersTimelines, Look):
         }
 
     def answer_kernel(self, kernel: str) -> Answer:
-        """The knobs of another kernel; of the one that is selected, if none is named, else of none."""
+        """The knobs of the named kernel; without a name, of the selected one; empty if none is selected."""
         kernels = kernel_names(self.experiment.start.scheduled.record)
         chosen = kernel or self._kernel_selected(kernels)
         return {"kernel": chosen, "knobs": self._own_knobs(chosen)}
@@ -100,11 +100,12 @@ class KnobsLook(AnswersTimelines, Look):
         return [knob_values(knob) for knob in self.experiment.knobs(kernel).knobs if knob.kernel] if kernel else []
 
     def answer_present(self, kernel: str) -> Answer:
-        """The values of the kernel's knobs that can be had beside all turned ones; none where others are fused now."""
+        """The kernel's knobs, with values that are possible beside all turned knobs; none if the kernel no longer
+        exists because others are fused now."""
         return {"knobs": [knob_values(knob) for knob in self._present(kernel).values()]}
 
     def _present(self, kernel: str) -> dict[str, Knob]:
-        """The kernel's knobs by their names, each with the values worth trying beside what is turned now."""
+        """The kernel's knobs by their names, each with the values worth trying beside the current setting."""
         journey = self.experiment.journey
         scheduled = journey.scheduled.record
         if kernel not in kernel_names(scheduled):
@@ -124,24 +125,26 @@ class KnobsLook(AnswersTimelines, Look):
         return max(kernels, key=lambda name: cycles.get(name, 0))
 
     def _kernel_selected(self, kernels: list[str]) -> str:
-        """The first that is selected, "" where none is."""
+        """The first selected kernel; "" if none is selected."""
         chosen = self._selection.selection if self._selection is not None else None
         return next((kernel for kernel in chosen.kernels if kernel in kernels), "") if chosen else ""
 
     def answer_turn(self, kernel: str, knob: str, text: str) -> Answer:
-        """Asks for a value, as it was typed or as a slider has it; the step is told when it is there."""
+        """Turns a knob to a value, as it was typed or as a slider has it; the browser is told of the step once it is
+        done."""
         try:
             found = self._present(kernel).get(knob) or self.experiment.knobs(kernel or None)[knob]
             value = value_from(found, text)
-        except BadOption as error:  # said at the knob
+        except BadOption as error:  # shown at the knob
             return {"refused": str(error)}
         self.experiment.turn(knob, value, kernel=kernel or None)
         return {}
 
     def answer_allowed(self, kernel: str, knob: str) -> Later:
-        """Each value worth trying, and why it is refused: all are scheduled, with what else is turned as it is."""
+        """Each value worth trying, and the reason if it is refused: all values are scheduled, beside the other knobs as
+        they are."""
 
-        self._trying.set()  # who asks again wants no answer to what was asked before
+        self._trying.set()  # a new question ends the work for the one before
         self._trying = stop = threading.Event()
 
         def tried() -> Answer:
@@ -172,7 +175,7 @@ class KnobsLook(AnswersTimelines, Look):
         return {}
 
     def answer_own(self, kernel: str) -> Answer:
-        """Takes a script away that was written; knobs of the kernel count again."""
+        """Removes the script that was written for a kernel; the kernel's knobs count again."""
         self.experiment.script(kernel, None)
         return {}
 
@@ -183,12 +186,12 @@ class KnobsLook(AnswersTimelines, Look):
         return {}
 
     def answer_progress(self) -> Answer:
-        """The progress of the newest setting; raises what went wrong with it, other than a refusal."""
+        """The progress of the newest setting; raises its error, unless it was refused."""
         self.experiment.wait(0)
         return {"busy": self.experiment.busy, "line": self.experiment.progress}
 
     def answer_findings(self, step: int) -> Later:
-        """The findings that came and went since the start; nothing where a newer step has come meanwhile."""
+        """The findings that came and went since the start; nothing if a newer step has come meanwhile."""
 
         def found() -> Answer:
             experiment = self.experiment
@@ -227,13 +230,13 @@ class KnobsLook(AnswersTimelines, Look):
         return self.answer_map_now()
 
     def answer_map_now(self) -> Answer:
-        """As much of the map as is known; what went wrong that is no refusal is raised."""
+        """The known part of the map; raises an error of its settings, unless they were refused."""
         sweep = self._swept()
         done = sweep.wait(0)
         return {"map": map_values(sweep, self.experiment.current, done=done)}
 
     def answer_stop(self) -> Later:
-        """Ends the filling; what is there stays."""
+        """Stops filling the map; the known cells stay."""
 
         def stopped() -> Answer:
             self._swept().stop()
@@ -259,8 +262,8 @@ class KnobsLook(AnswersTimelines, Look):
 
 
 class KnobsWidget(LabWidget, module="look_widget.js", sheets=(*SHEETS, *KNOB_SHEETS)):
-    """The result of `j.knobs("k0").widget()`: knobs are turned in it and with `w.experiment.turn(...)`, and
-    `w.journey` is what came of it."""
+    """The result of `j.knobs("k0").widget()`: knobs are turned in the widget and with `w.experiment.turn(...)`;
+    `w.journey` is the resulting journey."""
 
     def __init__(self, experiment: Experiment[Journey], kernel: str | None, *, ends_session: bool) -> None:
         self.experiment = experiment
@@ -291,5 +294,5 @@ class KnobsWidget(LabWidget, module="look_widget.js", sheets=(*SHEETS, *KNOB_SHE
 def knob_editor(experiment: Experiment[Journey], kernel: str | None, *, ends_session: bool) -> KnobsWidget:
     """The widget of a session, opened at a kernel."""
     if kernel is not None:
-        experiment.knobs(kernel)  # says what is wrong with the name
+        experiment.knobs(kernel)  # raises an error for a wrong name
     return KnobsWidget(experiment, kernel, ends_session=ends_session)

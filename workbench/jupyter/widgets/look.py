@@ -1,7 +1,7 @@
 """A look: one more view of a journey, shown below the lab's timeline and also as a widget of its own.
 
-Its module asks `link.ask("at", {...})`, and the method `answer_at` of the look answers. Which widget it stands in, it
-does not know: `tell` reaches its module in whichever that is.
+Its module asks `link.ask("at", {...})`, and the method `answer_at` of the look answers. A look does not know the widget
+that shows it: `tell` reaches its module in any widget.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Tell = Callable[[str, Mapping[str, object], Sequence[Buffer]], None]
 
 
 class Look:
-    """Answers one view. Subclasses say their `name`, which their module is registered by in `looks.js`."""
+    """Answers one view. Subclasses set `name`, under which `looks.js` registers their module."""
 
     name: ClassVar[str]
 
@@ -27,7 +27,7 @@ class Look:
         self._tell: Tell | None = None
 
     def attach(self, tell: Tell) -> None:
-        """Says where `tell` goes from now on."""
+        """Sets the function by which `tell` sends messages."""
         self._tell = tell
 
     def tell(self, what: str, given: Mapping[str, object], buffers: Sequence[Buffer] = ()) -> None:
@@ -42,13 +42,14 @@ class Look:
         return method(**given)
 
     def recorded(self) -> Sequence[Question] | None:
-        """All that its module may ask, for a page without Python (`j.to_html(path, interactive=True)`).
+        """Returns all questions that its module may ask, for a page without Python (`j.to_html(path,
+        interactive=True)`).
 
-        Each question is answered when the page is written, and then from there, so no answer may depend on what is
-        selected. A view that has no such list says None, and the page leaves it out.
+        The questions are answered when the page is written, so no answer may depend on the selection. A view that
+        cannot list its questions returns None, and the page leaves it out.
         """
         return None
 
     def close(self) -> None:
-        """Ends what it started and lets go of what it holds."""
+        """Ends the work that the look started, and releases what it holds."""
         self._tell = None

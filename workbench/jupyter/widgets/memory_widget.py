@@ -28,7 +28,7 @@ MEMORY_SHEETS: Final = ("memory.css",)
 
 
 class MemoryLook(Look):
-    """Answers about launches: all of them, one in columns; and selects a buffer or a tile."""
+    """Answers about launches: a list of all, or one in columns; and selects a buffer or a tile."""
 
     name = "memory"
 
@@ -44,7 +44,7 @@ class MemoryLook(Look):
         return {"kernels": replays.kernels, "launches": launches, "cycles": cycles, "selects": selects}
 
     def answer_launch(self, launch: int) -> Answer | Later:
-        """One launch, to be gone through without asking again."""
+        """One launch with all its cycles: the browser goes through them without asking again."""
         last = len(self._replays().times) - 1
         if not 0 <= launch <= last:
             raise BadOption(f"there is no launch {launch}; the launches are 0 to {last}")
@@ -55,11 +55,11 @@ class MemoryLook(Look):
         return self._select(BufferAt(self._replays().kernels[launch], number))
 
     def answer_tile(self, launch: int, touch: int) -> Answer:
-        """Selects the box in a row of the kernel's tiles."""
+        """Selects a tile: the box in a row of the kernel's tiles."""
         return self._select(TileAt(self._replays().kernels[launch], touch))
 
     def recorded(self) -> Sequence[Question]:
-        """All that is asked without selecting: a page without Python has it with it."""
+        """All questions that select nothing: a page without Python has their answers."""
         return [("open", {}), *(("launch", {"launch": launch}) for launch in range(len(self._replays().times)))]
 
     def _select(self, what: object) -> Answer:
@@ -70,7 +70,8 @@ class MemoryLook(Look):
 
 
 class MemoryWidget(LabWidget, module="memory_widget.js", sheets=MEMORY_SHEETS):
-    """The result of `j.simulated.scratchpad.widget()`. `cycle` is the cycle that it shows; set, it moves there."""
+    """The result of `j.simulated.scratchpad.widget()`. `cycle` is the shown cycle; setting it moves the widget
+    there."""
 
     cycle = traitlets.Int(0).tag(sync=True)
 
@@ -84,7 +85,7 @@ class MemoryWidget(LabWidget, module="memory_widget.js", sheets=MEMORY_SHEETS):
     def _cycle(self, proposal: traitlets.Bunch) -> int:
         return self._replays.check(cast("int", proposal["value"]))
 
-    # The selection, which is the journey's
+    # The journey's selection
 
     def answer_selected(self) -> Answer:
         """The selected spans."""
@@ -117,7 +118,7 @@ class MemoryWidget(LabWidget, module="memory_widget.js", sheets=MEMORY_SHEETS):
 
 
 def memory(replays: Replays, selection: SelectionModel | None, *, begin: int, end: int) -> MemoryWidget:
-    """The widget of a run where the first selected span within these cycles begins, else at the first of them."""
+    """The widget of a run. It opens where the first selected span between `begin` and `end` begins, else at `begin`."""
     selected = selection.selection.spans if selection is not None and selection.selection else ()
     starts = replays.trace.start[list(selected)].tolist()
     within = [int(start) for start in starts if begin <= start < end]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 STAGES: Final = ("capture", "lower", "render", "schedule", "program", "timeline")
 CHECKED: Final = {"capture": "captured", "render": "rendered", "schedule": "scheduled", "timeline": "simulated"}
-"""Stages whose numbers are compared with PyTorch's, and what `j.check` calls them."""
+"""The stages whose numbers are compared with PyTorch's, with their names in `j.check`."""
 
 LISTS: Final[Mapping[str, Callable[[Stages], Listing]]] = {
     "python": lambda stages: source_list(stages.captured().record, stages.sources()),
@@ -42,11 +42,11 @@ LISTS: Final[Mapping[str, Callable[[Stages], Listing]]] = {
     "spans": lambda stages: SpanList(stages.simulated().record, stages.scheduled().record.launches.launches),
 }
 PAGE: Final = 50
-"""Rows that the browser asks for at once, and is given with the list."""
+"""The number of rows that the browser asks for at once; the first ones are sent with the list."""
 
 
 def stage_cards(request: Request, stages: Stages, checks: Mapping[str, Check]) -> list[dict[str, object]]:
-    """Each stage's figure and what `j.check` said of it."""
+    """Each stage's figures and its result of `j.check`."""
     told = {stage.name: stage for stage in overview(request, stages, None, ()).stages}
     scheduled = told["scheduled"].figures
     figures = {
@@ -104,12 +104,12 @@ def counts_of(chosen: Selection) -> tuple[str, ...]:
 
 
 def reasons_of(chosen: Selection) -> tuple[str, ...]:
-    """Why nothing is left of selected calls."""
+    """For each selected call that left no trace, the reason."""
     return tuple(f"{gone.node}: {gone.reason}" for gone in chosen.absorbed)
 
 
 def cells(page: Sequence[ListRow]) -> list[tuple[tuple[Markup, ...], bool, int, bool]]:
-    """Rows as they are sent: cells as HTML, whether it is a title, how deep it stands, whether it can be selected."""
+    """Rows as they are sent: the cells as HTML, True for a title, the depth, and True if the row can be selected."""
     return [(tuple(map(as_html, row.cells)), row.head, row.depth, row.thing is not None) for row in page]
 
 

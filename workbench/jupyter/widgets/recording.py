@@ -1,7 +1,8 @@
-"""A journey recorded for a page without Python: what the lab may ask, answered beforehand.
+"""A journey recorded for a page without Python: the answers to all questions that the lab may ask.
 
-What is selected with a row of a list is kept by number, and so is all that selections share: the rows that they mark,
-the parts of their table, what is said of them. Numbers are columns, texts are JSON, each once; `js/record.js` reads it.
+The selection of each row of a list is kept by number, and so are the parts that selections share: the rows that they
+mark, the parts of their table, their texts. Numbers are columns, texts are JSON, each once; `js/record.js` reads the
+record.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ T = TypeVar("T", bound=Hashable)
 
 VERSION: Final = 1
 MOST_ROWS: Final = 20_000
-"""Rows whose selections are recorded: about half a minute. Lists that go beyond it are for reading, and have so many
-rows; but all spans, of which there are not more than the page takes."""
+"""The most rows whose selections are recorded, which takes about half a minute. Longer lists can only be read, up to
+this many rows; the list of spans is not cut, because a page takes no more spans anyway."""
 _ALIGNED: Final = 8
 _BLOCKS: Final = ("timeline", "dependences", "critical")
 _UNKNOWN: Final = (
@@ -57,7 +58,7 @@ _MISSING: Final = "This page has no Python and no recorded answer to that; j.wid
 
 
 class _Numbered(Generic[T]):
-    """Things, each once, and their numbers."""
+    """Numbers things: equal things get the same number."""
 
     def __init__(self) -> None:
         self._numbers: dict[T, int] = {}
@@ -98,7 +99,7 @@ class _Buffers:
 def recorded(
     request: Request, stages: Stages, checks: Mapping[str, Check], looks: Sequence[Look], chosen: Selection | None
 ) -> str:
-    """The record as text for a page. `chosen` is what is selected when it opens."""
+    """The record as text for a page. `chosen` is the selection when the page opens."""
     buffers, index = _Buffers(), stages.origins()
     lists = {name: make(stages) for name, make in LISTS.items()}
     told = {stage: checks[name].text() for stage, name in CHECKED.items() if name in checks}
@@ -129,7 +130,7 @@ def _filled(data: bytes) -> bytes:
 def _selected(
     index: OriginIndex, lists: Mapping[str, Listing], chosen: Selection | None, buffers: _Buffers
 ) -> dict[str, object]:
-    """The lists, what is selected with each of their rows and by each name, and all these selections."""
+    """The lists, the selection of each of their rows and of each name, and all these selections."""
     selections, columns, told = _Numbered[Selection](), dict[str, Any](), dict[str, dict[str, object]]()
     rows = 0
     for name, listing in sorted(lists.items(), key=lambda each: len(each[1])):
@@ -163,7 +164,7 @@ def _selected(
 
 
 def _most_rows(listing: Listing) -> int:
-    """The rows of a list that are there to read."""
+    """The number of rows of a list that the page has."""
     return len(listing) if isinstance(listing, SpanList) else min(len(listing), MOST_ROWS)
 
 
@@ -175,7 +176,7 @@ def _left_out(listing: Listing) -> str:
 
 
 def _names(index: OriginIndex, selections: _Numbered[Selection]) -> dict[str, int | str]:
-    """Text that can be typed -> the number of its selection, or why it selects nothing."""
+    """Text that can be typed -> the number of its selection, or the reason why it selects nothing."""
     found = dict[str, int | str]()
     numbered = (name.partition("_")[0] for name in index.kernel_nodes)
     here = {node.origin.place for node in index.captured.values()}
@@ -220,17 +221,17 @@ def _columns(
 
 
 def _of_timeline(source: TimelineSource, buffers: _Buffers) -> dict[str, object]:
-    """The timeline's blocks of columns, and what findings say of each piece of idle time."""
+    """The timeline's blocks of columns, and the findings about each piece of idle time."""
     blocks = dict[str, object]()
     for what in _BLOCKS:
         answer, (number,) = buffers.answered(source.columns(what))
         blocks[what] = {**answer, "buffer": number}
     idle, answers = source.view.idle_time, _Numbered[str]()
-    answers.number(json.dumps({"findings": []}))  # of idle time outside kernels
+    answers.number(json.dumps({"findings": []}))  # for idle time outside kernels
     launches = [
         (begin, end, answers.number(json.dumps(buffers.answered(source.findings_in(begin))[0])))
         for begin, end in source.simulated.replays.times
-    ]  # of a unit that has nothing left to do in a kernel
+    ]  # for a unit that has nothing left to do in a kernel
     places = dict[str, list[tuple[int, int, int]]]()
     lanes: list[int] = idle.lane.tolist()
     for lane, begin, end in zip(lanes, idle.start.tolist(), idle.end.tolist(), strict=True):

@@ -45,14 +45,14 @@ if TYPE_CHECKING:
     from workbench.journey import Journey
 
 _MOST_ROWS: Final = 1000
-"""Rows that are sent at once; a screen has fewer than a hundred."""
+"""The most rows that are sent at once; a screen has fewer than a hundred."""
 
 
 _SHEETS: Final = ("stepper.css", *SHEETS, *MEMORY_SHEETS, *EXPLAINING_SHEETS, *KNOB_SHEETS)
 
 
 class Stepper(AnswersTimelines, LabWidget, module="stepper_widget.js", sheets=_SHEETS):
-    """The result of `j.widget()`. `selection` is what is selected, in it and in all widgets of the journey."""
+    """The result of `j.widget()`. `selection` is the journey's selection, which all its widgets share."""
 
     def __init__(
         self, journey: Journey, request: Request, stages: Stages, checks: Mapping[str, Check], *, stage: str
@@ -74,7 +74,7 @@ class Stepper(AnswersTimelines, LabWidget, module="stepper_widget.js", sheets=_S
 
     @property
     def selection(self) -> Selection | None:
-        """The selection, None where nothing is selected. It is set to anything that `j.select` takes."""
+        """The selection, None if nothing is selected. It can be set to anything that `j.select` takes."""
         return self._model.selection
 
     @selection.setter
@@ -86,18 +86,18 @@ class Stepper(AnswersTimelines, LabWidget, module="stepper_widget.js", sheets=_S
         return self._model.back()
 
     def forward(self) -> Selection | None:
-        """Goes to the selection that was gone back from."""
+        """Goes forward again to the selection from which `back` came."""
         return self._model.forward()
 
-    # What the browser asks
+    # Answers to the browser
 
     def answer_open(self) -> Answer:
-        """The parts that are there at once; all others are asked for one by one."""
+        """The parts that the widget shows at once; the browser asks for all others one by one."""
         self._lists.clear()
         return {"stages": self._cards(), "at": self._first, "checkable": list(CHECKED), "looks": list(self.looks)}
 
     def answer_list(self, name: str) -> Answer:
-        """A list's length, titles and marks. It makes the stage that the list shows, if it is not there yet."""
+        """A list's length, titles and marks. Computes the stage that the list shows, if this has not happened yet."""
         if name not in LISTS:
             raise BadOption(f"there is no list {name!r}; the lists are {', '.join(LISTS)}")
         listing = self._lists[name] = LISTS[name](self._stages)
@@ -107,7 +107,7 @@ class Stepper(AnswersTimelines, LabWidget, module="stepper_widget.js", sheets=_S
         return {"list": about, "stages": self._cards(), "selection": self._about(chosen)}, marked
 
     def _source(self, run: int) -> TimelineSource:
-        """The journey's timeline, made when somebody first looks: run 0 is the only one."""
+        """The journey's timeline, made at its first use: run 0 is the only run."""
         if not self._timelines:
             made = TimelineSource(self._stages.simulated(), lambda: self._journey.findings.records)
             self._timelines.append(made)
@@ -117,7 +117,7 @@ class Stepper(AnswersTimelines, LabWidget, module="stepper_widget.js", sheets=_S
         return {"rows": cells(self._list(name).page(first, min(count, _MOST_ROWS)))}
 
     def answer_pick(self, name: str, row: int) -> Answer:
-        """Selects what is in a row. All widgets of the journey are told, this one too."""
+        """Selects the thing in a row. All widgets of the journey are told, this one too."""
         listing = self._list(name)
         if not 0 <= row < len(listing):
             raise BadOption(f"{listing.title} has no row {row}; its rows are 0 to {len(listing) - 1}")
@@ -127,12 +127,12 @@ class Stepper(AnswersTimelines, LabWidget, module="stepper_widget.js", sheets=_S
         return {}
 
     def answer_choose(self, text: str) -> Answer:
-        """Selects what somebody typed."""
+        """Selects by a typed text; an empty text selects nothing."""
         self._model.select(text.strip() or None)
         return {}
 
     def answer_step(self, by: int) -> Answer:
-        """Back or forward through the selections."""
+        """Goes back or forward through the selections."""
         _ = self.back() if by < 0 else self.forward()
         return {}
 
@@ -147,10 +147,10 @@ class Stepper(AnswersTimelines, LabWidget, module="stepper_widget.js", sheets=_S
         """The selection as a table, from the line of Python to the timeline."""
         return {"html": self.selection.html() if self.selection else ""}
 
-    # What is told by itself
+    # Messages without a question
 
     def _tell_selection(self) -> None:
-        """Which rows of each list that is shown are selected now."""
+        """Tells the browser the selection, and its rows in each list that is shown."""
         chosen = self.selection
         marked = {} if chosen is None else {name: each.rows_of(chosen) for name, each in self._lists.items()}
         told = {"selection": self._about(chosen), "lists": list(marked)}
@@ -177,7 +177,7 @@ class Stepper(AnswersTimelines, LabWidget, module="stepper_widget.js", sheets=_S
 
     def static_html(self) -> Markup:
         """The overview without findings, which take long to find. Stages that have not run yet run now, in the cell,
-        where a line shows how far they are; what goes wrong with one is part of what is shown."""
+        where a line shows their progress; an error of a stage is shown with the overview."""
         wrong = ""
         try:
             self._stages.simulated()
@@ -192,7 +192,7 @@ class Stepper(AnswersTimelines, LabWidget, module="stepper_widget.js", sheets=_S
 
 
 def _looks(journey: Journey, stages: Stages) -> list[Look]:
-    """The views below the timeline. One that a journey cannot have (it was opened from a file, say) is left out."""
+    """The views below the timeline."""
     return [
         FindingsLook(lambda: journey.simulated, lambda: journey.findings),
         MemoryLook(lambda: journey.simulated.replays, journey.selection),
@@ -208,7 +208,7 @@ def _passes(stages: Stages) -> list[PassTrace]:
 
 
 def _runs(stages: Stages) -> dict[str, list[range]]:
-    """The rows of the events that each scheduled kernel runs as."""
+    """The rows of the events in which each scheduled kernel runs."""
     launches, found = stages.scheduled().record.launches.launches, dict[str, list[range]]()
     for launch, rows in zip(launches, stages.simulated().record.rows_by_launch, strict=True):
         found.setdefault(launch.kernel, []).append(range(rows.start, rows.stop))
@@ -225,7 +225,7 @@ def stepper(journey: Journey, request: Request, stages: Stages, checks: Mapping[
 def lab_page(
     journey: Journey, request: Request, stages: Stages, checks: Mapping[str, Check], *, title: str, static: Markup
 ) -> Markup:
-    """The lab as a page of its own, recorded; `static` is what it shows without a script."""
+    """The lab as a page of its own, recorded; `static` is its content for browsers without a script."""
     looks = _looks(journey, stages)
     record = recorded(request, stages, checks, looks, journey.selection.selection)
     for look in looks:

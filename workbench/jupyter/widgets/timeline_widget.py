@@ -33,8 +33,8 @@ SHEETS: Final = ("timeline.css",)
 
 
 class TimelineSource:
-    """Answers about the timeline of one run: its columns, and the findings about idle time and spans. `findings` are
-    those of the run, where somebody has them already."""
+    """Answers about the timeline of one run: its columns, and the findings about idle time and spans. `findings`
+    returns the run's findings if somebody else has them; without it the rules run at the first use."""
 
     def __init__(self, simulated: Simulated, findings: Callable[[], Sequence[Finding]] | None = None) -> None:
         self.simulated, self._ask_rules = simulated, findings
@@ -49,7 +49,7 @@ class TimelineSource:
         return gantt_of(self.simulated.record)
 
     def columns(self, what: str) -> Answer:
-        """`timeline`, `dependences` or `critical`."""
+        """The columns of `timeline`, `dependences` or `critical`."""
         trace, launches = self.simulated.record, self.simulated.scheduled.launches
         blocks: dict[str, Callable[[], Columns]] = {
             "timeline": lambda: timeline_columns(trace, launches),
@@ -61,8 +61,8 @@ class TimelineSource:
         return in_columns(blocks[what]())
 
     def findings(self, unit: str, cycle: int) -> Answer:
-        """The findings that the spans around idle time show, else those of their kernel. Of a run so long that rules
-        take long, nothing is known until somebody asks for `j.findings`."""
+        """The findings that the spans around idle time show, else those of their kernel. For a run of more than
+        `MOST_SPANS` spans the rules take long, so the answer is a note that names `j.findings`."""
         trace = self.simulated.record
         if len(trace) > MOST_SPANS:
             return {"note": "j.findings has more; for a run of this many spans it takes a while"}
@@ -88,7 +88,7 @@ class TimelineSource:
         return {"findings": rows}
 
     def _kernel_at(self, cycle: int) -> str:
-        """The kernel that runs; none between two launches."""
+        """The kernel that runs in a cycle; empty between two launches."""
         replays = self.simulated.replays
         launch = replays.launch_at(cycle)
         begin, end = replays.times[launch]
@@ -96,7 +96,7 @@ class TimelineSource:
 
 
 def runs_html(runs: Sequence[tuple[Markup, Simulated]]) -> Markup:
-    """Timelines below each other in one scale, each under its head, for readers without a kernel."""
+    """Timelines below each other in one scale, each under its heading, for readers without a kernel."""
     whole = max(run.cycles for _, run in runs)
     return markup.fragment(joined(head + svg_of(gantt_picture(run.gantt(), scale=whole)) for head, run in runs))
 
@@ -108,7 +108,8 @@ class AnswersTimelines:
         raise NotImplementedError
 
     def answer_columns(self, run: int, what: str) -> Later:
-        """A block of columns. Dependences take long to find; nobody who presses something waits for them."""
+        """A block of columns, computed in a thread: dependences take long to find, and other questions do not wait for
+        them."""
         return Later(lambda: self._source(run).columns(what))
 
     def answer_gap(self, run: int, unit: str, cycle: int) -> Later:
@@ -119,8 +120,8 @@ class AnswersTimelines:
 
 
 class TimelineWidget(AnswersTimelines, LabWidget, module="timeline_widget.js", sheets=SHEETS):
-    """The result of `j.simulated.widget()`. `spans` are the selected rows of the events, set in it and from Python;
-    `spans_beside` those of the second run, where there is one."""
+    """The result of `j.simulated.widget()`. `spans` are the selected rows of the events, set in the widget and from
+    Python; `spans_beside` are those of the second run, if there is one."""
 
     spans = traitlets.List(traitlets.Int()).tag(sync=True)
     spans_beside = traitlets.List(traitlets.Int()).tag(sync=True)
@@ -153,7 +154,7 @@ class TimelineWidget(AnswersTimelines, LabWidget, module="timeline_widget.js", s
             raise BadOption(f"{name} holds {wrong[0]}, and {rest}")
         return rows
 
-    # What the browser asks
+    # Answers to the browser
 
     def answer_open(self) -> Answer:
         return {"titles": [repr(each.simulated) for each in self._sources] if len(self._sources) > 1 else [""]}

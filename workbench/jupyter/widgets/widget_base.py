@@ -1,9 +1,9 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# anywidget, ipywidgets and IPython say no types of what is used here.
+# anywidget, ipywidgets and IPython have no types for the parts that are used here.
 """The common part of all widgets of the lab: questions and answers, errors, and what is left in a notebook.
 
-The browser asks (`link.ask("lines", {...})` in common.js), and the method `answer_lines` answers. So nothing large is
-state of the widget: it is sent when it is looked at. What a method raises is shown in the widget.
+The browser asks (`link.ask("lines", {...})` in common.js), and the method `answer_lines` answers. So no large data is
+part of the widget's state: it is sent when it is shown. An error that a method raises is shown in the widget.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from workbench.jupyter.widgets.look import Look
 VIEW: Final = "application/vnd.jupyter.widget-view+json"
 
 _BESIDE = (
-    # Of the static twin and the widget below it a notebook shows one: the widget, once it lives.
+    # A notebook shows either the static twin or the widget below it: the widget, once it lives.
     ".jp-OutputArea-child:has(.wb-twin):has(+ .jp-OutputArea-child .wb-live){display:none}"
     ".jp-OutputArea-child:has(.wb-twin) + .jp-OutputArea-child:not(:has(.wb-live)){display:none}"
 )
@@ -36,8 +36,8 @@ _BESIDE = (
 class LabWidget(anywidget.AnyWidget):
     """A widget made of an ES module of `js/`: `class Stepper(LabWidget, module="stepper.js", sheets=("stepper.css",))`.
 
-    Subclasses answer what their module asks in methods `answer_...(**asked)`, and say what a reader without a kernel
-    sees in `static_html`.
+    Subclasses answer the questions of their module in methods `answer_...(**asked)`, and return the HTML for readers
+    without a kernel in `static_html`.
     """
 
     module_text = traitlets.Unicode("").tag(sync=True)
@@ -45,7 +45,7 @@ class LabWidget(anywidget.AnyWidget):
     look = traitlets.Unicode("").tag(sync=True)
     """The view that `look_widget.js` shows: the first of the widget's."""
     live: bool = True
-    """Until it is closed."""
+    """True until the widget is closed."""
     _module: ClassVar[str] = ""
 
     def __init_subclass__(cls, *, module: str = "", sheets: tuple[str, ...] = (), **rest: Any) -> None:
@@ -84,9 +84,9 @@ class LabWidget(anywidget.AnyWidget):
     # Questions and answers
 
     def _on_message(self, _: object, content: object, buffers: list[Buffer]) -> None:
-        """Answers one message of the browser's, whatever comes."""
+        """Answers one message from the browser, whatever it holds."""
         if not isinstance(content, Mapping):
-            return  # of no front end of ours
+            return  # not from a front end of ours
         message = cast("Mapping[str, Any]", content)
         number, ask = message.get("id"), str(message.get("ask"))
 
@@ -106,7 +106,7 @@ class LabWidget(anywidget.AnyWidget):
         """Sends a computed answer, or the error."""
         try:
             found = work_out() or {}
-        except (Exception, KeyboardInterrupt) as error:  # an interrupt of the kernel is for its current work
+        except (Exception, KeyboardInterrupt) as error:  # an interrupt of the kernel ends its current work
             self._send_if_live({"id": number, "error": error_text(error)})
             return
         if isinstance(found, Later):
@@ -126,20 +126,20 @@ class LabWidget(anywidget.AnyWidget):
     # Ending
 
     def at_close(self, end: Callable[[], None]) -> None:
-        """Calls `end` once when the widget is closed: what unsubscribes and lets go of memory."""
+        """Registers `end`, which is called once when the widget is closed, to unsubscribe and to release memory."""
         self._ends.append(end)
 
     def close(self) -> None:
-        """Takes the widget off the page and lets go of all that it holds."""
+        """Takes the widget off the page and releases all that it holds."""
         if not self.live:
             return
         self.live = False
         while self._ends:
             self._ends.pop()()
         self.on_msg(self._on_message, remove=True)
-        self.layout.close()  # a widget of its own
+        self.layout.close()  # the layout is a widget of its own
         super().close()
-        vars(self).pop("_repr_mimebundle_", None)  # ipywidgets puts None there, which cannot be asked
+        vars(self).pop("_repr_mimebundle_", None)  # ipywidgets puts None there, which cannot be called
 
     # The state that a notebook keeps
 
@@ -169,7 +169,7 @@ class LabWidget(anywidget.AnyWidget):
 
 
 def error_text(error: Exception | KeyboardInterrupt) -> str:
-    """An error as the widget says it: ours in their own words, all others with what they are."""
+    """The text of an error for the widget: our errors have their message alone, all others also their class."""
     if isinstance(error, KeyboardInterrupt):
         return "Interrupted. Press again to go on."
     text = str(error) or "no more is known"

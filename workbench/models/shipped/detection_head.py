@@ -1,4 +1,5 @@
-"""The head of a detector without anchors, as FCOS has it: what is where, for every place of a feature pyramid."""
+"""The head of a detector without anchors, as in FCOS: it predicts a class and a box for every place of a feature
+pyramid."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from workbench.models.example import Example
 
 
 class DetectionHead(nn.Module):
-    """Classes, boxes and how central a place is in its box; one after the other for the levels of a pyramid."""
+    """Predicts classes, boxes and the centrality of each place in its box, level by level of a feature pyramid."""
 
     def __init__(self, channels: int, classes: int, depth: int = 4) -> None:
         super().__init__()
@@ -38,7 +39,7 @@ def _tower(channels: int, depth: int) -> nn.Sequential:
 
 
 def _corners(distances: torch.Tensor, stride: int) -> torch.Tensor:
-    """Boxes by two corners, from the distances of each place to the four sides of its box."""
+    """Boxes as two corners, from the distances of each place to the four sides of its box."""
     height, width = distances.shape[-2:]
     y = ((torch.arange(height) + 0.5) * stride).view(1, 1, height, 1)
     x = ((torch.arange(width) + 0.5) * stride).view(1, 1, 1, width)

@@ -1,4 +1,4 @@
-"""A language model as GPT-2 is, in plain torch.nn."""
+"""The language model GPT-2, in plain torch.nn."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workbench.models.example import Example
 
 
 class Attention(nn.Module):
-    """Each token looks at those before it."""
+    """Causal attention: each token attends to itself and to the tokens before it."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """GPT-2's layer: attention and two linear layers, each on what is normalised, and added to what came in."""
+    """GPT-2's layer: attention and two linear layers, each behind a norm and with a residual connection."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()

@@ -9,7 +9,7 @@ from workbench.models.example import Example
 
 
 def lenet(classes: int = 10) -> nn.Module:
-    """For images of 28 x 28."""
+    """LeNet-5 for images of 28 x 28."""
     return nn.Sequential(
         nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2),
         nn.Conv2d(6, 16, 5), nn.Tanh(), nn.AvgPool2d(2), nn.Flatten(),

@@ -9,7 +9,7 @@ from workbench.models.example import Example
 
 
 class Classifier(nn.Module):
-    """Reads a sequence and says what it is from what it knows at the end."""
+    """Classifies a sequence by the LSTM's output at the last step."""
 
     def __init__(self, features: int, width: int, classes: int) -> None:
         super().__init__()

@@ -21,11 +21,11 @@ BLOCKS = (
     (5, 576, 96, True, True, 1),
     (5, 576, 96, True, True, 1),
 )
-"""Window, channels inside, channels out, squeeze and excitation, hardswish in place of ReLU, stride."""
+"""For each block: window, channels inside, channels out, squeeze and excitation, hardswish in place of ReLU, stride."""
 
 
 class SqueezeExcite(nn.Module):
-    """Scales each channel by what the mean of all says."""
+    """Scales each channel by a factor that is computed from the means of all channels."""
 
     def __init__(self, channels: int, squeezed: int) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class SqueezeExcite(nn.Module):
 
 
 class InvertedBottleneck(nn.Module):
-    """Widen, look around in each channel by itself, narrow; added to what came in where the sizes are the same."""
+    """Widens, convolves each channel by itself, narrows; the input is added if the sizes are the same."""
 
     def __init__(
         self, channels: int, window: int, inside: int, out: int, *, squeezes: bool, swish: bool, stride: int
@@ -63,7 +63,7 @@ def _convolution(channels: int, out: int, window: int, stride: int = 1, groups: 
 
 
 def _in_eights(channels: float) -> int:
-    """The nearest multiple of eight, or the next one where that were less than nine tenths."""
+    """The nearest multiple of eight, or the next one if the nearest is less than nine tenths of `channels`."""
     nearest = max(8, int(channels + 4) // 8 * 8)
     return nearest if nearest >= 0.9 * channels else nearest + 8
 
@@ -73,7 +73,7 @@ def _activation(swish: bool) -> nn.Module:
 
 
 def mobilenet_v3(classes: int = 1000, share: float = 1.0) -> nn.Module:
-    """`share` of the published channels, in multiples of eight."""
+    """MobileNetV3-Small with a `share` of the published channels, in multiples of eight."""
 
     def channels_of(published: int) -> int:
         return _in_eights(published * share)

@@ -1,4 +1,4 @@
-"""ResNet-18, its batch norms as if they had been trained."""
+"""ResNet-18, whose batch norms have statistics as after training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ResNet-50, its batch norms as if they had been trained."""
+"""ResNet-50, whose batch norms have statistics as after training."""
 
 from __future__ import annotations
 

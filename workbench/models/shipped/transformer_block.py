@@ -1,4 +1,4 @@
-"""A layer of an encoder, PyTorch's own: attention and two linear layers, each with a residual connection and a norm."""
+"""PyTorch's own encoder layer: attention and two linear layers, each with a residual connection and a norm."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from workbench.models.example import Example
 
 
 def vgg16(classes: int = 1000, width: int = 64, pixels: int = 224) -> nn.Module:
-    """For square images; `width` channels after the first convolution."""
+    """VGG-16 for square images of `pixels` a side, with `width` channels after the first convolution."""
     layers: list[nn.Module] = []
     channels = 3
     for out, depth in ((width, 2), (2 * width, 2), (4 * width, 3), (8 * width, 3), (8 * width, 3)):

@@ -67,7 +67,8 @@ ASSEMBLY = names(
     aten.as_strided_scatter.default
     """
 )
-"""Results whose parts are computed in place, or copied there: see `workbench.lowering.assembly`."""
+"""Ops whose result consists of parts, each computed in its place in the result or copied to it: see
+`workbench.lowering.assembly`."""
 
 _CLASSES = {
     "pointwise": POINTWISE,
@@ -92,6 +93,6 @@ _CLASS_OF = {op: name for name, ops in _CLASSES.items() for op in ops}
 
 
 def class_of(op: str) -> str | None:
-    """pointwise, reduction, contraction, window, copy, view or assembly; None if the automatic route does not take
-    it."""
+    """The class of an overload: pointwise, reduction, contraction, window, copy, view or assembly. None if the
+    automatic route does not take the overload."""
     return _CLASS_OF.get(op)

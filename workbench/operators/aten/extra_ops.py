@@ -1,4 +1,4 @@
-"""Ops without an ATen overload, which lowering makes of those that have one."""
+"""Two ops that ATen does not have. Lowering puts them in place of ATen ops."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 import torch
 
 MATMUL: Final = "workbench.matmul.default"
-"""A product of two matrices, or of two batches of them, whose sums have a type of their own."""
+"""The product of two matrices, or of two batches of matrices, computed and returned in `dtype`."""
 
 
 def _matmul(x: torch.Tensor, y: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -18,7 +18,7 @@ torch.library.define("workbench::matmul", "(Tensor x, Tensor y, ScalarType dtype
 torch.library.impl("workbench::matmul", ("cpu", "meta"), _matmul)
 
 ATTENTION: Final = "workbench.attention.default"
-"""Attention as it is written by hand, in one op."""
+"""One op for attention that a model writes out as two products and a softmax."""
 
 
 def _attention(
@@ -31,8 +31,8 @@ def _attention(
     hides: bool,
     hidden: float,
 ) -> torch.Tensor:
-    """A mask of bools says which scores become `hidden`: those where it is true if it `hides`, else all others. A query
-    of which nothing is left is NaN; PyTorch's own op has a zero there."""
+    """With a mask of bools, `hidden` replaces the scores where the mask is true if it `hides`, else where the mask is
+    false. A query whose scores are all minus infinity becomes NaN; PyTorch's own op returns zeros for such a query."""
     if enable_gqa:
         key, value = (each.repeat_interleave(query.shape[-3] // each.shape[-3], -3) for each in (key, value))
     scores = query @ key.transpose(-1, -2) * scale

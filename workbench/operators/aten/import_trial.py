@@ -1,4 +1,4 @@
-"""A trial of torch-mlir's import: nodes of the record as JSON, which a worker imports first."""
+"""A trial of torch-mlir's import: a worker process imports the nodes, sent as JSON, before this process does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workbench.ir.value_names import with_names
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some nodes as a graph of their own, with new names."""
+    """Nodes as a graph of their own, with renamed values."""
 
     nodes: tuple[Node, ...]
     types: dict[str, TensorType]
@@ -24,7 +24,7 @@ class Piece:
 
     @staticmethod
     def of(nodes: Sequence[Node], types: Mapping[str, TensorType], outputs: Sequence[str]) -> Piece:
-        """The nodes, named by their places alone: equal for equal work."""
+        """Makes a piece whose names depend only on the order of the nodes, so that equal work gives equal pieces."""
         names: dict[str, str] = {}
         result = {value for node in nodes for value in node.results}
         for node in nodes:
@@ -56,7 +56,7 @@ def import_trial(
     types: Mapping[str, TensorType],
     outputs: Sequence[str],
 ) -> Trial:
-    """The trial whether torch-mlir imports these nodes without a crash."""
+    """Returns the trial that shows if torch-mlir imports these nodes without a crash."""
     body: dict[str, Any] = {"piece": codec.encode(Piece.of(nodes, types, outputs))}
     places = tuple(dict.fromkeys(f"{node.origin.op} at {node.origin.place}" for node in nodes))
     return Trial("import", json.dumps(body, sort_keys=True), lambda: Message(body), kernel, places)

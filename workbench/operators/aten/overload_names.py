@@ -20,11 +20,12 @@ from workbench.ir import BREAK, AtenGraph, RecordFormatError
 from workbench.operators.tensors.element_types import DTYPES
 
 _OURS = ("workbench", "higher_order")
-"""Namespaces of ops that are not overloads of PyTorch's."""
+"""Namespaces of the ops that `check_known` does not look up in PyTorch."""
 
 
 def overloads(given: object) -> tuple[str, ...]:
-    """The exact overloads of a name: one, or all over tensors when the name leaves the overload out."""
+    """The full names of the overloads that a name stands for: one, or, if the name leaves the overload out, all that
+    take or return tensors."""
     namespace, op, overload = _parts(given)
     packet = getattr(getattr(torch.ops, namespace), op, None)
     if packet is None or not hasattr(packet, "overloads"):
@@ -67,13 +68,14 @@ def check_known(graph: AtenGraph) -> None:
 
 
 def _takes_tensors(overload: object) -> bool:
-    """ATen also has overloads over plain numbers and strings, for TorchScript; no graph holds those."""
+    """True if an overload takes or returns tensors. ATen also has overloads for plain numbers and strings, for
+    TorchScript; no graph holds these."""
     schema = schema_of_op(overload)
     return any("Tensor" in str(each.type) for each in (*schema.arguments, *schema.returns))
 
 
 def _parts(given: object) -> tuple[str, str, str]:
-    """Namespace, op and overload, the last empty when it is left out."""
+    """Splits a name into namespace, op and overload; the overload is empty if the name leaves it out."""
     if not isinstance(given, str):
         given = _name_of_object(given)
     text = given.removeprefix("torch.ops.").replace("::", ".")

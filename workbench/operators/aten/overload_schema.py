@@ -13,7 +13,7 @@ from workbench.operators.tensors.torch_literals import from_arg, to_arg, to_over
 
 
 def arguments(node: Node) -> dict[str, Arg]:
-    """Every argument of a node by its name in the schema, defaults filled in."""
+    """Every argument of a node by its name in the schema, with defaults filled in."""
     found: dict[str, Arg] = {}
     given = iter(node.args)
     for argument in schema_of(node.op).arguments:
@@ -54,7 +54,7 @@ def schema_of(op: str) -> torch.FunctionSchema:
 
 
 def plain_arguments(node: Node) -> dict[str, object]:
-    """A node's arguments other than tensors, by name, defaults filled in."""
+    """A node's arguments other than tensors, by name, with defaults filled in."""
     tensors = tensor_arguments(node.op)
     return {name: from_arg(argument, _no_tensor) for name, argument in arguments(node).items() if name not in tensors}
 

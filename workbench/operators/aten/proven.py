@@ -45,7 +45,8 @@ def unproven(lowered: KernelGraph, registrations: Registrations) -> dict[str, tu
 
 
 def changed(lowered: KernelGraph, scheduled: ScheduledProgram, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Kernels that the user's own script or pass changed, given by name, in the form of `unproven`."""
+    """The kernels whose launch or code is named in `names`, because the user's own script or pass changed it, each with
+    its nodes in words."""
     given = set(names)
     found = [each.name for each in scheduled.launches.launches if {each.name, each.kernel} & given]
     return {name: described(lowered, lowered.kernel(name)) for name in found}

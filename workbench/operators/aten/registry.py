@@ -42,29 +42,30 @@ DIALECTS: Final = (
 
 
 Refuses = Callable[[Node, Mapping[str, TensorType]], str]
-"""Why a template cannot be the one kernel of a node, empty where it can."""
+"""Returns the reason why a template cannot be the only kernel of a node; empty if it can."""
 
 
 @dataclass(frozen=True, slots=True)
 class OneKernel:
-    """A template that makes one kernel of an op which has several by its formula. A fusion rule of this name turns it
-    off; where it refuses a node, the formula's kernels say why they are apart."""
+    """A template that computes an op in one kernel, where the op's formula needs several. A user who turns off the
+    fusion rule named `rule` turns the template off. If `refuses` returns a reason, the formula's kernels show it as the
+    reason why they are not fused."""
 
     rule: str
     refuses: Refuses
 
 
 def yes_or_no(answer: object) -> bool | None:
-    """Reads the answer of a `takes=`: a bool, or one of NumPy or PyTorch. None for anything else: Python takes a text
-    such as "no" for true."""
+    """Returns the answer of a `takes=` function, a bool of Python, NumPy or PyTorch, as a Python bool; None for
+    anything else, because Python would read a text such as "no" as true."""
     kind, shape = str(getattr(answer, "dtype", "")), getattr(answer, "shape", None)
-    is_scalar = kind in ("bool", "torch.bool") and shape == ()  # told without PyTorch, which a saved journey needs not
+    is_scalar = kind in ("bool", "torch.bool") and shape == ()  # a saved journey is read without PyTorch
     return bool(answer) if isinstance(answer, bool) or is_scalar else None
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """One value for one overload on one route."""
+    """The registration of one value for one overload on one route."""
 
     overload: str
     """`aten.add.Tensor`: namespace, op and overload."""
@@ -73,22 +74,24 @@ class Registration:
     owner: Owner
     value: Callable[..., object]
     kind: str = ""
-    """One of `KINDS` for templates and builders, empty for the others."""
+    """One of `KINDS` for templates and builders, empty for other routes."""
     dialect: str = ""
     """The dialect of a builder; empty for the others."""
     shipped: bool = False
-    """Whether it is part of the workbench: a user's registration for the overload takes precedence."""
+    """True if the registration is part of the workbench: a user's registration for the overload takes precedence."""
     takes: Takes | None = None
-    """A test for its nodes of the overload; None for all. Other nodes take their next route."""
+    """Returns True for the nodes of the overload that the registration takes; None takes all. Other nodes take their
+    next route."""
     one_kernel: OneKernel | None = None
-    """Of a template for an op that also has a formula."""
+    """Set for a template whose op also has a formula."""
 
     @property
     def key(self) -> tuple[str, str, str]:
         return self.overload, self.route, self.dialect
 
     def takes_node(self, node: Node, types: Mapping[str, TensorType]) -> bool:
-        """True if it is for this node; an exception of `takes=` becomes an error that names its owner."""
+        """True if the registration takes this node. An exception in `takes=` becomes an error that names the
+        registration's owner."""
         if self.takes is None:
             return True
         try:
@@ -120,22 +123,21 @@ class Registrations:
         return len(self.by_key)
 
     def find(self, overload: str, route: str, prefer: str | None = None) -> Registration | None:
-        """The registration of the overload on the route: that in the preferred dialect, else the first one. Shipped
-        ones come last.
-        """
+        """The overload's registration on the route: in the preferred dialect if there is one, else a user's, else a
+        shipped one."""
         found = [item for item in self if item.overload == overload and item.route == route]
         found.sort(key=lambda item: item.shipped)
         preferred = [item for item in found if item.dialect == prefer]
         return next(iter([*preferred, *found]), None)
 
     def kernel_maker(self, overload: str, prefer: str | None = None) -> Registration | None:
-        """The template, or else the builder, of the overload's kernel; shipped ones come last."""
+        """The template, or else the builder, that makes the overload's kernel; a user's comes before a shipped one."""
         return next(iter(self._kernel_makers(overload, prefer)), None)
 
     def kernel_maker_of(
         self, node: Node, types: Mapping[str, TensorType], prefer: str | None = None
     ) -> Registration | None:
-        """The same for one node: the first that takes it."""
+        """The template or builder that makes one node's kernel: the first of the overload's that takes the node."""
         makers = self._kernel_makers(node.op, prefer)
         return next((item for item in makers if item.takes_node(node, types)), None)
 
@@ -167,17 +169,19 @@ class Registry:
         self._by_key: dict[tuple[str, str, str], Registration] = {}
         self._fill: Callable[[Registry], None] | None = None
         self._lock = own_lock()
-        """Guards the registration of the shipped ones, and the end of a scope: both happen as one step."""
+        """Held while the shipped operators are registered and while a scope ends, so that no other thread sees a
+        half-done change."""
 
     def fill_from(self, fill: Callable[[Registry], None]) -> None:
-        """`fill` registers the shipped operators, once, before the first use of the registry."""
+        """Sets the function that registers the shipped operators. It runs once, before the first use of the
+        registry."""
         self._fill = fill
 
     def _filled(self) -> dict[tuple[str, str, str], Registration]:
         with self._lock:
             if self._fill is not None:
                 shipped = Registry()
-                with collecting_later():  # it imports MLIR
+                with collecting_later():  # filling imports MLIR
                     self._fill(shipped)
                 self._by_key = {key: replace(item, shipped=True) for key, item in shipped._by_key.items()}
                 self._fill = None
@@ -316,7 +320,7 @@ def registered_template(registrations: Registrations, node: Node) -> Callable[..
 
 def _overloads(given: object) -> tuple[str, ...]:
     from workbench.operators.aten import (
-        overload_names,  # only here: it loads torch, which reading the registry does not need
+        overload_names,  # only here: the module loads torch, which reading the registry does not need
     )
 
     return overload_names.overloads(given)

@@ -19,7 +19,7 @@ HIGHER_ORDER = "higher_order"
 
 
 def call(node: Node, lookup: Callable[[str], object], **overrides: object) -> tuple[torch.Tensor, ...]:
-    """Runs one recorded node; returns one result for each of `node.results`. Its arguments stay unchanged."""
+    """Runs one recorded node; returns one result for each of `node.results`. The node's arguments stay unchanged."""
     args = [from_arg(arg, lookup) for arg in node.args]
     kwargs = {name: from_arg(arg, lookup) for name, arg in node.kwargs.items()} | overrides
     if node.bodies:
@@ -32,7 +32,7 @@ def call(node: Node, lookup: Callable[[str], object], **overrides: object) -> tu
 
 
 def _tensors(found: object) -> list[torch.Tensor]:
-    """The tensors among results: an op may leave some out, and return lists of others."""
+    """All tensors in an op's results, in order. A result may be None or a list of tensors."""
     if isinstance(found, torch.Tensor):
         return [found]
     parts = cast("list[object]", found) if isinstance(found, (tuple, list)) else []
@@ -56,7 +56,8 @@ def _copied(value: object) -> object:
 
 
 def _running_graphs(node: Node, args: list[object], kwargs: Mapping[str, object]) -> object:
-    """Lists are lists where PyTorch wants them; the options of attention and its block mask are a tuple."""
+    """Runs an op that takes graphs. `scan` wants its sequences of arguments as lists; the other ops want tuples, such
+    as the options and the block mask of attention."""
     op = getattr(torch.ops.higher_order, node.op.split(".")[1])
     nested = list if node.op == "higher_order.scan.default" else tuple
     with below_autograd():

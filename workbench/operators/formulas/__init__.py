@@ -1,4 +1,5 @@
-"""Ops that decompose into others: one formula each, one family a file, as a table from overload to function.
+"""Ops that decompose into others: one formula for each op, one file for each family, with a table from overload to
+formula.
 
 A formula uses `b`, which adds one ATen call at a time to the record and returns a reference to its result. Types come
 from running the call on meta tensors, so a formula costs microseconds and no tracing.

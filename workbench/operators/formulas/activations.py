@@ -1,4 +1,4 @@
-"""Activations made of simpler ops. With 16-bit floats as operands, all of it is computed in float32."""
+"""Activations made of simpler ops. Operands that are 16-bit floats are computed in float32."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SELU_SCALE = 1.0507009873554804934193349852946
 
 
 def bent(b: Builder, x: Ref, low: Ref) -> Ref:
-    """`x` right of zero and `low` elsewhere, a NaN included."""
+    """`x` where it is above zero, else `low`, which is also taken where `x` is NaN."""
     return b("aten.where.self", b("aten.gt.Scalar", x, 0), x, low)
 
 
@@ -28,7 +28,7 @@ def celu(b: Builder, x: Ref, alpha: float = 1.0) -> Ref:
 
 
 def elu(b: Builder, x: Ref, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Ref:
-    """The importer's own form is exp(x) - 1, which loses the digits of small numbers."""
+    """Uses expm1, because the importer's own form, exp(x) - 1, loses the digits of small numbers."""
     x = compute(b, x)
     low = b("aten.expm1.default", _times(b, x, input_scale))
     return _times(b, bent(b, x, _times(b, low, alpha)), scale)
@@ -64,14 +64,14 @@ def glu(b: Builder, x: Ref, dim: int = -1) -> Ref:
 
 
 def threshold(b: Builder, x: Ref, limit: float, value: float) -> Ref:
-    """In 16 bits the limit is not rounded, here and in the next. Of whole numbers it is one, without its fraction."""
+    """Compares 16-bit floats in float32, with the limit unrounded. For integers the limit loses its fraction."""
     if not is_float(b, x):
         limit = math.trunc(limit)
     return b("aten.where.ScalarSelf", b("aten.le.Scalar", compute(b, x), limit), value, x)
 
 
 def softshrink(b: Builder, x: Ref, limit: float = 0.5) -> Ref:
-    """Near zero it is 0.0, and a NaN is one."""
+    """The result near zero is 0.0; NaN stays NaN. The limit is not rounded to 16 bits."""
     x = compute(b, x)
     below, nothing = b("aten.lt.Scalar", x, -limit), b("aten.abs.default", b("aten.mul.Scalar", x, 0))
     near = b("aten.where.self", below, b("aten.add.Scalar", x, limit), nothing)
@@ -84,12 +84,12 @@ def hardshrink(b: Builder, x: Ref, limit: float = 0.5) -> Ref:
 
 
 def leaky_relu(b: Builder, x: Ref, slope: Ref | float = 0.01) -> Ref:
-    """The importer's own form is a sum of two halves, in which -0.0 becomes 0.0."""
+    """Chooses between `x` and `slope * x`. The importer's own form adds two halves, which turns -0.0 into 0.0."""
     return bent(b, x, b("aten.mul.Tensor", x, slope))
 
 
 def prelu(b: Builder, x: Ref, weight: Ref) -> Ref:
-    """Its slope left of zero is one number, or one a channel, which is the second dim."""
+    """The slope for negative `x` is one number, or one number for each channel (dim 1)."""
     channels, rank = b.type(weight).numel, b.rank(x)
     if rank > 1:
         weight = reshape(b, weight, [1, channels] + [1] * (rank - 2))
@@ -99,12 +99,13 @@ def prelu(b: Builder, x: Ref, weight: Ref) -> Ref:
 def rrelu(
     b: Builder, x: Ref, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, generator: None = None
 ) -> Ref | None:
-    """Outside training the slope is the middle of its range."""
+    """Uses the middle of the slope's range. None in training, which draws random slopes."""
     return None if training else b("aten.leaky_relu.default", x, (lower + upper) / 2)
 
 
 def logit(b: Builder, x: Ref, eps: float | None = None) -> Ref:
-    """PyTorch rounds both bounds to the type of `x`, and asks for the lower one first: above 0.5 they are swapped."""
+    """PyTorch rounds both bounds to the type of `x` and tests the lower bound first; if `eps` is above 0.5, the lower
+    bound is the larger one."""
     given = _float(b, x) or b.dtype(x)
     x = compute(b, x, _float(b, x))
     if eps is not None and eps >= 0:
@@ -123,7 +124,7 @@ def sinc(b: Builder, x: Ref) -> Ref:
 
 
 def _float(b: Builder, x: Ref) -> torch.dtype | None:
-    """The type in which whole numbers are computed."""
+    """The default float type if `x` holds integers; None if it holds floats."""
     return None if b.dtype(x).is_floating_point else torch.get_default_dtype()
 
 
@@ -151,7 +152,8 @@ def silu(b: Builder, x: Ref) -> Ref:
 
 
 def power(b: Builder, x: Ref, exponent: float) -> Ref | None:
-    """Powers that are a few multiplications or a root, which is how PyTorch computes them too."""
+    """Computes a few exponents by multiplications or a root, as PyTorch does, and converts mixed types. None if the
+    node can stay."""
     given, kind = b.type(x).dtype, common_type(b, x, exponent)
     x = cast(b, x, kind)
     if not kind.is_floating_point:
@@ -167,7 +169,7 @@ def power(b: Builder, x: Ref, exponent: float) -> Ref | None:
     if exponent == -1:
         return reciprocal(b, x)
     simple = {0.5: "aten.sqrt.default", -0.5: "aten.rsqrt.default"}
-    if exponent in simple and kind == torch.float16:  # PyTorch takes no root there: as a power, that of -inf is inf
+    if exponent in simple and kind == torch.float16:  # PyTorch computes a power here, not a root: that of -inf is inf
         number = b("aten.full.default", [], exponent, dtype=torch.float32, device="cpu")
         return b("aten.pow.Tensor_Tensor", compute(b, x), number)
     if exponent in simple:
@@ -176,7 +178,8 @@ def power(b: Builder, x: Ref, exponent: float) -> Ref | None:
 
 
 def _whole_power(b: Builder, x: Ref, exponent: int) -> Ref:
-    """A power of integers by squaring, which wraps as every product does. PyTorch refuses negative exponents."""
+    """An integer power by repeated squaring; an overflow wraps, as in every integer product. PyTorch refuses negative
+    exponents."""
     if b.type(x).dtype == "u8":
         x = cast(b, x, torch.int16)
     result, square = None, x
@@ -189,17 +192,17 @@ def _whole_power(b: Builder, x: Ref, exponent: int) -> Ref:
 
 
 def negated(b: Builder, x: Ref) -> Ref | None:
-    """The importer negates integers as floats, which do not hold them all."""
+    """0 - x for integers: the importer would negate them as floats, which cannot hold all integers. None for floats."""
     return None if b.dtype(x).is_floating_point else b("aten.rsub.Scalar", x, 0)
 
 
 def reciprocal(b: Builder, x: Ref) -> Ref:
-    """The importer's own form ends the process on a zero, where PyTorch gives infinity."""
+    """1 / x. The importer's own form ends the process if `x` is zero, where PyTorch returns infinity."""
     return b("aten.div.Tensor", 1.0, x)
 
 
 def converted(b: Builder, x: Ref, *, dtype: torch.dtype | None = None, **how: object) -> Ref | None:
-    """A double becomes a 16-bit float by way of float32, in PyTorch as well."""
+    """Converts float64 to a 16-bit float by way of float32, as PyTorch does; None for other conversions."""
     if dtype not in HALF or b.type(x).dtype != "f64":
         return None
     return b("aten._to_copy.default", cast(b, x, torch.float32), dtype=dtype, **how)

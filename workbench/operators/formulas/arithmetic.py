@@ -18,7 +18,7 @@ def is_float(b: Builder, x: Ref) -> bool:
 
 
 def isnan(b: Builder, x: Ref) -> Ref:
-    """The only number that is not itself."""
+    """True where x != x: only NaN differs from itself."""
     return b("aten.ne.Tensor", x, x)
 
 
@@ -27,16 +27,17 @@ def isinf(b: Builder, x: Ref) -> Ref:
 
 
 def equal(b: Builder, x: Ref, y: Ref | Number) -> Ref | None:
-    """A number beside itself: the importer takes that for true, which a NaN is not."""
+    """Compares a tensor with itself: true except at NaN, where the importer would return true. None for other
+    operands."""
     if not isinstance(y, Ref) or x.value != y.value:
         return None
     return b("aten.logical_not.default", isnan(b, x)) if is_float(b, x) else _all_true(b, x)
 
 
 def compared(op: str) -> Formula:
-    """Two operands in the one type to which PyTorch promotes them. The importer widens both to the larger type, though
-    a tensor without dims takes that of the other one, in which a whole number may be another, and whole numbers beside
-    a float that of floats."""
+    """A formula that compares both operands in the type to which PyTorch promotes them. The importer would convert both
+    to the larger of their types. PyTorch converts a tensor without dims to the other operand's type, which may change
+    an integer, and integers beside floats to the float type."""
 
     def formula(b: Builder, x: Ref, y: Ref | Number) -> Ref | None:
         if op == "aten.eq.Tensor" and (same := equal(b, x, y)) is not None:
@@ -85,7 +86,7 @@ def nan_to_num(
 
 
 def times(b: Builder, *factors: Ref | float) -> Ref:
-    """The product of the first one, which is a tensor, with all others."""
+    """The product of all factors, of which the first is a tensor."""
     result, *rest = factors
     for factor in rest:
         result = b("aten.mul.Tensor", result, factor)
@@ -110,7 +111,7 @@ def round_decimals(b: Builder, x: Ref, *, decimals: int) -> Ref:
 
 
 def lerp_scalar(b: Builder, x: Ref, y: Ref, weight: float) -> Ref:
-    """From the nearer end, so that both ends are exact."""
+    """Starts at the nearer end, so that the results for the weights 0 and 1 are exact."""
     x, y = compute(b, x), compute(b, y)
     apart = b("aten.sub.Tensor", y, x)
     if abs(weight) < 0.5:
@@ -127,7 +128,7 @@ def lerp(b: Builder, x: Ref, y: Ref, weight: Ref) -> Ref:
 
 
 def plus_quotient(b: Builder, x: Ref, left: Ref, right: Ref, *, value: Number = 1) -> Ref:
-    """addcdiv: a quotient times a number, added."""
+    """addcdiv: `x + value * left / right`."""
     x, left, right = (compute(b, each) for each in (x, left, right))
     both = b("aten.div.Tensor", left, right)
     return b("aten.add.Tensor", x, both if value == 1 else b("aten.mul.Tensor", both, value))
@@ -140,14 +141,16 @@ def clamp_tensor(b: Builder, x: Ref, low: Ref | None = None, high: Ref | None = 
 
 
 def plus_truth(b: Builder, x: Ref | Number, other: Ref | Number, alpha: Number = 1) -> Ref | None:
-    """A truth value added to others is one of the two; the importer adds bits."""
+    """Adds a Python bool to a bool tensor: true everywhere, or a copy of `x`. The importer would add bits. None for
+    other operands."""
     if not isinstance(x, Ref) or b.type(x).dtype != "bool" or not isinstance(other, bool):
         return None
     return _all_true(b, x) if other and alpha else b("aten.clone.default", x)
 
 
 def log_of_sum(exp: str, base: float) -> Formula:
-    """The larger one, and the smaller one's part of the sum: exp never overflows, and log1p keeps small parts."""
+    """A formula for max(x, y) + log1p(exp(-|x - y|)), in the given base: the exponential never overflows, and log1p
+    keeps small parts."""
 
     def formula(b: Builder, x: Ref, y: Ref) -> Ref:
         x, y = compute(b, x), compute(b, y)
@@ -156,7 +159,7 @@ def log_of_sum(exp: str, base: float) -> Formula:
         if base != math.e:
             rest = b("aten.mul.Tensor", rest, 1 / math.log(base))
         total = b("aten.add.Tensor", b("aten.maximum.default", x, y), rest)
-        same = b("aten.eq.Tensor", x, y)  # two infinities are not apart by any number
+        same = b("aten.eq.Tensor", x, y)  # inf - inf is NaN
         return b("aten.where.self", b("aten.logical_and.default", same, isinf(b, x)), x, total)
 
     return formula
@@ -165,10 +168,10 @@ def log_of_sum(exp: str, base: float) -> Formula:
 def xlogy(b: Builder, x: Ref, y: Ref) -> Ref:
     """x times log y, and 0 where x is 0, unless y is a NaN."""
     common = common_type(b, x, y)
-    if common.is_floating_point:  # else each is cast as the importer finds it
+    if common.is_floating_point:  # else the importer casts each operand
         x, y = cast(b, x, common), cast(b, y, common)
     product = b("aten.mul.Tensor", x, b("aten.log.default", y))
-    known = b("aten.logical_not.default", isnan(b, y))  # the importer takes y == y for true
+    known = b("aten.logical_not.default", isnan(b, y))  # not y == y, which the importer replaces by true
     none = b("aten.logical_and.default", b("aten.eq.Scalar", x, 0), known)
     return b("aten.where.ScalarSelf", none, 0.0, product)
 
@@ -179,7 +182,7 @@ def heaviside(b: Builder, x: Ref, at_zero: Ref) -> Ref:
 
 
 def renamed(op: str, *more: object) -> Formula:
-    """Another name of an op with the same arguments, `more` of which may be fixed."""
+    """A formula that calls `op` with the same arguments, followed by the fixed arguments `more`."""
 
     def formula(b: Builder, *args: object, **kwargs: object) -> Ref:
         return b(op, *args, *more, **kwargs)
@@ -188,7 +191,7 @@ def renamed(op: str, *more: object) -> Formula:
 
 
 def cross(b: Builder, x: Ref, y: Ref, *, dim: int = -1) -> Ref:
-    """Each component of the two next ones, which come again from the first."""
+    """The cross product: x[i + 1] * y[i + 2] - x[i + 2] * y[i + 1], with indices modulo 3."""
     x, y = compute(b, x), compute(b, y)
     ahead, behind = (
         b("aten.mul.Tensor", b("aten.roll.default", x, [-one], [dim]), b("aten.roll.default", y, [-other], [dim]))

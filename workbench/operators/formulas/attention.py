@@ -15,14 +15,14 @@ def attention(
     b: Builder, query: Ref, key: Ref, value: Ref, mask: Ref | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
 ) -> Ref | None:  # fmt: skip
-    """Two batched products; every change of a score is done where the score is computed.
+    """Two batched products, with the scale, the mask and the softmax between them. None with dropout.
 
     Scores stay in float32 for 16-bit inputs; the weights are rounded before the second product.
     """
     if dropout_p:
         return None
     lead, rows, columns = b.shape(query)[:-2], b.type(query).shape[-2], b.type(key).shape[-2]
-    if not columns:  # PyTorch has zeros where a query sees no key
+    if not columns:  # PyTorch returns zeros for a query that sees no key
         return b("aten.full.default", [*lead, rows, b.type(value).shape[-1]], 0.0, dtype=b.dtype(query))
     if enable_gqa:
         key, value = (_repeated(b, each, lead[-1]) for each in (key, value))
@@ -42,7 +42,7 @@ def attention(
 
 
 def _repeated(b: Builder, x: Ref, heads: int) -> Ref:
-    """Each head of keys or values once for every query head that it serves."""
+    """Repeats each head of keys or values for every query head that uses it."""
     *lead, own, length, width = b.type(x).shape
     if own == heads:
         return x
@@ -51,14 +51,14 @@ def _repeated(b: Builder, x: Ref, heads: int) -> Ref:
 
 
 def _batched(b: Builder, x: Ref, lead: list[int]) -> Ref:
-    """As a batch of matrices, the leading dims broadcast and flattened into one."""
+    """`x` as one batch of matrices: its leading dims are broadcast to `lead` and flattened into one."""
     rows, columns = b.type(x).shape[-2:]
     return reshape(b, expanded(b, x, [*lead, rows, columns]), [math.prod(lead), rows, columns])
 
 
 def _masked(b: Builder, scores: Ref, mask: Ref, shape: list[int]) -> Ref:
-    """A mask of bools chooses the scores that count, a mask of numbers is added. One for all matrices is broadcast to
-    them."""
+    """Applies the mask: bools choose the scores that count, numbers are added. A single mask is broadcast to all
+    matrices."""
     if math.prod(b.type(mask).shape[:-2]) == 1:
         mask = reshape(b, mask, [1, *([1] * (2 - b.rank(mask))), *b.type(mask).shape[-2:]])
     else:
@@ -71,8 +71,7 @@ def _masked(b: Builder, scores: Ref, mask: Ref, shape: list[int]) -> Ref:
 def _weights(b: Builder, scores: Ref, may_be_empty: bool) -> Ref:
     """The softmax of each row; zeros for a row that is masked completely.
 
-    The largest score of any other row is finite, and the sum is at least the 1 that the largest one adds, so that the
-    two bounds change nothing there.
+    In every other row the largest score is finite and adds 1 to the sum, so the two lower bounds change nothing there.
     """
     largest = b("aten.amax.default", scores, [-1], True)
     if may_be_empty:
@@ -85,7 +84,7 @@ def _weights(b: Builder, scores: Ref, may_be_empty: bool) -> Ref:
 
 
 def safe_softmax(b: Builder, x: Ref, dim: int, dtype: torch.dtype | None = None) -> Ref:
-    """The softmax of attention in simple steps: zeros where all is masked."""
+    """The softmax of attention in simple steps: zeros for a row whose scores are all masked."""
     x = compute(b, x, dtype)
     if dim % b.rank(x) == b.rank(x) - 1:
         return _weights(b, x, may_be_empty=True)

@@ -19,7 +19,7 @@ from workbench.operators.tensors.torch_literals import from_arg
 
 
 def expand(node: Node, types: dict[str, TensorType], taken: set[str]) -> tuple[Node, ...] | None:
-    """The nodes into which `node` decomposes, with the same names and types of its results; None if it stays.
+    """The nodes into which `node` decomposes; the results keep their names and types. None if the node stays.
 
     A formula for several results returns one reference each, and None for a result that it does not compute.
     """
@@ -45,7 +45,8 @@ def expand(node: Node, types: dict[str, TensorType], taken: set[str]) -> tuple[N
 
 
 def of_numbers(b: Builder, node: Node) -> Ref | None:
-    """The result of a pointwise call that takes numbers and no tensor, as the number that it is; None for all else."""
+    """Computes a pointwise call that takes numbers and no tensor, and records its result as a constant. None for other
+    calls."""
     if node.operands or node.op not in POINTWISE:
         return None
     (result,) = call(node, dict[str, object]().__getitem__)
@@ -53,7 +54,7 @@ def of_numbers(b: Builder, node: Node) -> Ref | None:
 
 
 def in_a_row(b: Builder, node: Node, args: list[object], kwargs: dict[str, object]) -> tuple[Ref, ...] | None:
-    """Gives single numbers a dim of one for an op that runs along a dim; None for all other calls."""
+    """Gives the operands of an op that runs along a dim, if they have no dims, a dim of 1. None for all other calls."""
     result = [b.type(Ref(value)) for value in node.results]
     first = b.type(Ref(node.operands[0])) if node.operands else None
     if first is None or any(kind.shape for kind in (first, *result)) or class_of(node.op) in ("view", "assembly"):
@@ -69,7 +70,8 @@ def in_a_row(b: Builder, node: Node, args: list[object], kwargs: dict[str, objec
 
 
 def _own(builder: Builder, ref: Ref, dtype: str, given: Mapping[str, str]) -> Ref:
-    """The value as `dtype`, under a name that nothing else has: an operand, or one result twice, is none."""
+    """The value as `dtype`, under a name of its own: through an alias if the value is an operand or already stands for
+    a result."""
     if builder.type(ref).dtype != dtype:
         ref = builder("aten._to_copy.default", ref, dtype=to_dtype(dtype))
     if ref.value in given or all(ref.value not in node.results for node in builder.nodes):
@@ -78,13 +80,13 @@ def _own(builder: Builder, ref: Ref, dtype: str, given: Mapping[str, str]) -> Re
 
 
 def renamed(node: Node, names: Mapping[str, str]) -> Node:
-    """`node` with values renamed, its own name following its result."""
+    """`node` with renamed operands and results; the node is named after its first result."""
     results = tuple(names.get(result, result) for result in node.results)
     return replace(reading(node, names), name=results[0], results=results)
 
 
 def reading(node: Node, names: Mapping[str, str]) -> Node:
-    """`node` reading other values."""
+    """`node` with renamed operands."""
     every = {value: names.get(value, value) for value in node.operands}
     args = tuple(with_names(arg, every) for arg in node.args)
     return replace(node, args=args, kwargs={key: with_names(arg, every) for key, arg in node.kwargs.items()})

@@ -1,6 +1,7 @@
-"""Sums, means and maxima of rows of a table, a bag of rows each, and their backward passes.
+"""The sum, mean or maximum of each bag of rows of a table, and the backward passes.
 
-A bag is a run of indices; `offsets` says where each begins, so the bag of an index is how many begin before it.
+A bag is a run of indices that begins at an entry of `offsets`. Bags are counted from 0: the bag of an index is the
+number of bags that begin at or before the index, less 1.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ def embedding_bag(
     b: Builder, weight: Ref, indices: Ref, offsets: Ref, by_frequency: bool = False, mode: int = _SUM,
     sparse: bool = False, each: Ref | None = None, last_offset: bool = False, padding: int = -1,
 ) -> tuple[Ref, Ref, Ref, Ref] | None:  # fmt: skip
-    """The bags; then what PyTorch keeps for the backward pass: the bag of each index, the size of each bag (zeros where
-    rows are added up, since no one asks), and, of maxima, the row that each number comes from."""
+    """Returns the bags and what PyTorch keeps for the backward pass: the bag of each index, the size of each bag (zeros
+    for sums, where no op reads them), and, for maxima, the row that each maximum comes from."""
     bags, width = b.type(offsets).shape[0] - last_offset, b.type(weight).shape[1]
     if not bags or not b.type(indices).numel:
         return None
@@ -49,7 +50,8 @@ def embedding_bag_forward_only(
     b: Builder, weight: Ref, indices: Ref, offsets: Ref, by_frequency: bool = False, mode: int = _SUM,
     sparse: bool = False, each: Ref | None = None, last_offset: bool = False, padding: int = -1,
 ) -> tuple[Ref, Ref, Ref, Ref] | None:  # fmt: skip
-    """The same where no gradient is asked for. PyTorch then has as many sizes as offsets, which no one reads."""
+    """`embedding_bag` without a gradient: as in PyTorch, the sizes, which no op reads, have the shape of the
+    offsets."""
     found = embedding_bag(b, weight, indices, offsets, by_frequency, mode, sparse, each, last_offset, padding)
     if found is None or not last_offset:
         return found
@@ -61,20 +63,20 @@ def embedding_bag_of_users(
     b: Builder, weight: Ref, indices: Ref, offsets: Ref, by_frequency: bool, mode: int, sparse: bool,
     each: Ref | None, last_offset: bool, padding: int | None,
 ) -> tuple[Ref, Ref, Ref, Ref] | None:  # fmt: skip
-    """As it is called: the row that does not count may be none, or be counted from the last one."""
+    """`embedding_bag` as users call it: the padding row may be None, or negative, counted from the end."""
     row = -1 if padding is None else padding % b.type(weight).shape[0]
     return embedding_bag_forward_only(b, weight, indices, offsets, by_frequency, mode, sparse, each, last_offset, row)
 
 
 def _is_one_product(b: Builder, weight: Ref, each: Ref | None, padding: int) -> bool:
-    """True if PyTorch sums without knowing the bag of each index, and keeps none."""
+    """True if PyTorch computes the sum without the bag of each index, and so keeps an empty tensor of bags."""
     kind = b.type(weight)
     dense = kind.strides[1] == 1 and (each is None or b.type(each).strides == (1,))
     return to_dtype(kind.dtype) in (torch.float32, torch.float16) and dense and padding < 0
 
 
 def _bag_of_each(b: Builder, indices: Ref, offsets: Ref, bags: int) -> Ref:
-    """Those beyond an offset that ends the last bag are left out elsewhere."""
+    """The bag of each index. Indices behind the end of the last bag get the last bag; `_counting` leaves them out."""
     begins = b("aten.slice.Tensor", offsets, 0, 0, bags) if b.type(offsets).shape[0] > bags else offsets
     begun = b("aten.sum.dim_IntList", b("aten.ge.Tensor", _places(b, indices), begins), [1], False)
     return b("aten.sub.Scalar", begun, 1)
@@ -85,7 +87,8 @@ def _places(b: Builder, indices: Ref) -> Ref:
 
 
 def _counting(b: Builder, indices: Ref, offsets: Ref, bags: int, padding: int) -> Ref | None:
-    """Which indices count: none of padding, and none beyond an offset that ends the last bag. None: all of them."""
+    """True for the indices that count: not the padding, and not those behind the end of the last bag. None if all
+    count."""
     count = b("aten.ne.Scalar", indices, padding) if padding >= 0 else None
     if b.type(offsets).shape[0] == bags:
         return count
@@ -109,12 +112,12 @@ def _sizes(b: Builder, bag: Ref, bags: int, counts: Ref | None, dtype: torch.dty
 
 
 def _divisors(b: Builder, sizes: Ref, dtype: torch.dtype) -> Ref:
-    """An empty bag is a sum of nothing over one."""
+    """The sizes as divisors: 1 for an empty bag, whose sum is 0."""
     return b("aten._to_copy.default", b("aten.clamp_min.default", sizes, 1), dtype=dtype)
 
 
 def _largest(b: Builder, rows: Ref, indices: Ref, bag: Ref, sizes: Ref) -> tuple[Ref, Ref]:
-    """The largest number of each column, zero in an empty bag, and the row of the first that is as large."""
+    """The maximum of each column of each bag, zero for an empty bag; and the row in which it first occurs."""
     (count, width), (bags,) = b.type(rows).shape, b.type(sizes).shape
     wide = b("aten.expand.default", _column(b, bag), [count, width])
     lowest = full(b, [bags, width], -torch.inf, dtype=b.dtype(rows))
@@ -132,7 +135,8 @@ def embedding_bag_backward(
     b: Builder, gradient: Ref, indices: Ref, offsets: Ref, bag: Ref, sizes: Ref, origins: Ref, rows: int,
     by_frequency: bool, mode: int, sparse: bool, each: Ref | None, padding: int = -1,
 ) -> Ref | None:  # fmt: skip
-    """Each row's gradient is that of its bag, or, of maxima, of the numbers that come from it."""
+    """Adds the gradient of each bag to all rows of the bag; for maxima, only to the row that each maximum comes from.
+    None for sparse gradients."""
     if sparse:
         return None
     gradient, bags = compute(b, gradient), b.type(gradient).shape[0]

@@ -1,4 +1,4 @@
-"""Adding calls to a record, one at a time, in the name of the decomposed node."""
+"""Records ATen calls, one at a time, in the name of the node that they replace."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from workbench.operators.tensors.element_types import to_dtype
 from workbench.operators.tensors.torch_literals import to_arg, to_type
 
 Formula = Callable[..., Any]
-"""A function of `b`, which makes the calls, and of the node's arguments; it returns the result, or a tuple of results.
-None means that the node stays.
-"""
+"""A function of the builder `b`, which makes the calls, and of the node's arguments. It returns the result, or a tuple
+of results; None means that the node stays."""
 
 
 HALF = (torch.float16, torch.bfloat16)
@@ -32,13 +31,14 @@ class Builder:
         self._parent, self._types, self._taken = parent, types, taken
 
     def __call__(self, op: str, *args: object, **kwargs: object) -> Ref:
-        """One ATen call with one result."""
+        """Records one ATen call and returns a reference to its only result."""
         return self.several(op, *args, **kwargs)[0]
 
     def several(self, op: str, *args: object, **kwargs: object) -> tuple[Ref, ...]:
-        """One ATen call, and a reference to each of its results.
+        """Records one ATen call and returns a reference to each of its results.
 
-        A `view` that strides cannot express is one of a copy: a formula's operands lie in memory in any order.
+        A `view` that strides cannot express becomes a view of a copy, because a formula's operands may lie in memory in
+        any order.
         """
         if op == "aten.view.default" and not self._has_view(*args):
             args = self("aten.clone.default", args[0], memory_format=torch.contiguous_format), *args[1:]
@@ -81,7 +81,7 @@ class Builder:
         return math.prod(self.type(value).shape[dim] for dim in dims)
 
     def dims(self, value: Ref, dims: int | list[int] | None) -> list[int]:
-        """`dims` as torch takes them, one, several, none or empty for all, as a list without negatives."""
+        """`dims` as a list without negatives. PyTorch takes one dim or several; None or an empty list means all."""
         rank = self.rank(value)
         if dims is None or dims == []:
             return list(range(rank))
@@ -113,7 +113,7 @@ def cast(b: Builder, x: Ref, dtype: torch.dtype) -> Ref:
 
 
 def compute(b: Builder, x: Ref, dtype: torch.dtype | None = None) -> Ref:
-    """`x` as `dtype`, and then as float32 if that has 16 bits: PyTorch rounds the result, not each step."""
+    """`x` as `dtype`, and then as float32 if `dtype` is a 16-bit float: PyTorch rounds the result, not each step."""
     wanted = dtype or b.dtype(x)
     x = cast(b, x, wanted)
     return cast(b, x, torch.float32) if wanted in HALF else x

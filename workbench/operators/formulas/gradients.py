@@ -1,7 +1,7 @@
 """Backward passes of activations, softmax and norms: what autograd calls for them, written in simpler ops.
 
-A formula is given the gradient of the op's result and makes those of its operands. Of several results an op gives only
-those that are asked for, so a formula leaves out the others.
+A formula takes the gradient of the op's result and returns the gradients of its operands, but only those for which the
+op's mask is true.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workbench.operators.formulas.formula_builder import Builder, Formula, compu
 
 
 def asked_for(mask: Sequence[bool], *gradients: Callable[[], Ref]) -> tuple[Ref, ...]:
-    """The gradients that are asked for, each made in its turn."""
+    """Computes and returns only the gradients for which `mask` is true."""
     return tuple(result() for result, wanted in zip(gradients, mask, strict=True) if wanted)
 
 
@@ -66,7 +66,7 @@ def gelu(b: Builder, gradient: Ref, x: Ref, *, approximate: str = "none") -> Ref
 
 
 def elu(b: Builder, gradient: Ref, alpha: float, scale: float, input_scale: float, is_result: bool, x: Ref) -> Ref:
-    """`x` is the op's operand or, where that was overwritten, its result."""
+    """`x` is the op's operand, or its result if `is_result`: then the operand was overwritten."""
     gradient, x = compute(b, gradient), compute(b, x)
     if is_result:
         low = times(b, b("aten.add.Scalar", x, alpha * scale), input_scale)
@@ -83,7 +83,7 @@ def leaky_relu(b: Builder, gradient: Ref, x: Ref, slope: float, is_result: bool)
 def rrelu(
     b: Builder, gradient: Ref, x: Ref, slopes: Ref, lower: float, upper: float, training: bool, is_result: bool
 ) -> Ref:
-    """With the slopes that were drawn; outside training the middle of their range."""
+    """Uses the slopes that the forward pass drew; outside training, the middle of their range."""
     if training and upper - lower > 1e-6:
         return times(b, compute(b, gradient), compute(b, slopes))
     return leaky_relu(b, gradient, x, (lower + upper) / 2, is_result)
@@ -93,12 +93,13 @@ def rrelu_with_noise(
     b: Builder, x: Ref, noise: Ref, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
     generator: None = None,
 ) -> tuple[Ref, Ref] | None:  # fmt: skip
-    """The result, and the slopes that it draws in training. Outside it the slope is the middle of its range."""
+    """The result with the middle of the slope's range, and the unchanged noise. None in training, which draws random
+    slopes."""
     return None if training else (b("aten.leaky_relu.default", x, (lower + upper) / 2), noise)
 
 
 def hardtanh(b: Builder, gradient: Ref, x: Ref, low: float, high: float) -> Ref:
-    """In 16 bits the bounds are not rounded."""
+    """Compares 16-bit floats in float32, so that the bounds are not rounded."""
     return _kept(b, _between(b, compute(b, x), low, high), gradient)
 
 
@@ -137,7 +138,7 @@ def log_sigmoid(b: Builder, gradient: Ref, x: Ref, buffer: Ref) -> Ref:
 
 
 def log_sigmoid_with_buffer(b: Builder, x: Ref) -> tuple[Ref, Ref]:
-    """The result, and what PyTorch keeps for its own backward pass."""
+    """The result, and exp(-|x|), which PyTorch keeps for the backward pass."""
     size = b("aten.abs.default", compute(b, x))
     return b("aten.log_sigmoid.default", x), b("aten.exp.default", b("aten.neg.default", size))
 

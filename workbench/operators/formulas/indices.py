@@ -18,12 +18,12 @@ from workbench.operators.formulas.windows import with_gaps
 
 
 def take(b: Builder, x: Ref, index: Ref) -> Ref:
-    """Elements of `x` as if it had one dim."""
+    """Reads elements of `x` at places in `x` flattened to one dim."""
     return b("aten.index.Tensor", reshape(b, x, [math.prod(b.type(x).shape)]), [index])
 
 
 def take_along_dim(b: Builder, x: Ref, index: Ref, dim: int | None = None) -> Ref:
-    """`gather` with both broadcast along the other dims; without a dim, of all elements in a row."""
+    """`gather` with `x` and `index` broadcast along the other dims; without a dim, both are flattened."""
     if dim is None:
         flat = [reshape(b, each, [math.prod(b.type(each).shape)]) for each in (x, index)]
         return b("aten.gather.default", flat[0], 0, flat[1])
@@ -41,7 +41,8 @@ def scatter_with(b: Builder, x: Ref, dim: int, index: Ref, src: Ref, *, reduce: 
 def scatter_reduce(
     b: Builder, x: Ref, dim: int, index: Ref, src: Ref, reduce: str, *, include_self: bool = True
 ) -> Ref | None:
-    """Without the old values: the updated places are first set to the neutral number."""
+    """Without `include_self`, first sets the updated places to the reduction's neutral number. None if the node can
+    stay."""
     dtype = b.dtype(x)
     if reduce == "mean":
         return _mean(b, x, dim, index, src, include_self=include_self) if dtype.is_floating_point else None
@@ -54,7 +55,7 @@ def scatter_reduce(
 
 
 def _of_truth(b: Builder, x: Ref, dim: int, index: Ref, src: Ref, reduce: str, *, include_self: bool) -> Ref:
-    """A sum of bools is true when one of them is, a product when all are."""
+    """Reduces bools as int8: a sum of bools is their maximum, a product their minimum."""
     one, other = cast(b, x, torch.int8), cast(b, src, torch.int8)
     kind = {"sum": "amax", "prod": "amin"}.get(reduce, reduce)
     result = b("aten.scatter_reduce.two", one, dim, index, other, kind, include_self=include_self)
@@ -62,7 +63,7 @@ def _of_truth(b: Builder, x: Ref, dim: int, index: Ref, src: Ref, reduce: str, *
 
 
 def _mean(b: Builder, x: Ref, dim: int, index: Ref, src: Ref, *, include_self: bool) -> Ref:
-    """The sum over the count. A place without updates keeps its value, as a sum of one."""
+    """The sum divided by the count. A place without updates keeps its value, because its count is 1."""
     start, count = x, _ones(b, x)
     if not include_self:
         start, count = (b("aten.scatter.value", each, dim, index, 0) for each in (start, count))
@@ -72,7 +73,7 @@ def _mean(b: Builder, x: Ref, dim: int, index: Ref, src: Ref, *, include_self: b
 
 
 def _ones(b: Builder, like: Ref) -> Ref:
-    """Ones of f32, to count with: 16 bits would stop at 2048."""
+    """Ones of f32 in the shape of `like`, to count with: f16 cannot count beyond 2048."""
     some = b("aten._to_copy.default", like, dtype=torch.bool)
     every = b("aten.logical_or.default", some, b("aten.logical_not.default", some))
     return b("aten._to_copy.default", every, dtype=torch.float32)
@@ -98,7 +99,8 @@ def index_fill(b: Builder, x: Ref, dim: int, index: Ref, value: Ref) -> Ref:
 
 
 def index_put(b: Builder, x: Ref, indices: list[Ref | None], values: Ref, accumulate: bool = False) -> Ref | None:
-    """Indices and values broadcast to what they stand for; a mask over all of `x` with one value is a `where`."""
+    """Broadcasts the indices to one shape, and the values to the elements that the indices choose. A mask over all of
+    `x` with one value becomes a `where`."""
     given = [each for each in indices if each is not None]
     kinds = [b.type(each) for each in given]
     if any(kind.dtype in ("bool", "u8") for kind in kinds):
@@ -113,7 +115,7 @@ def index_put(b: Builder, x: Ref, indices: list[Ref | None], values: Ref, accumu
 
 
 def masked_scatter(b: Builder, x: Ref, mask: Ref, source: Ref) -> Ref:
-    """The next element of the source where the mask is true: as many stood before as the mask was true."""
+    """The n-th element of the source at the n-th place where the mask is true; `x` elsewhere."""
     shape = broadcast(b.type(x).shape, b.type(mask).shape)
     x, mask = expanded(b, x, shape), expanded(b, mask, shape)
     count = b.type(source).numel
@@ -122,19 +124,20 @@ def masked_scatter(b: Builder, x: Ref, mask: Ref, source: Ref) -> Ref:
 
 
 def order_of(b: Builder, mask: Ref) -> Ref:
-    """For each element of a mask, in a row, how many true ones stand before it, where it is true itself."""
+    """For each true element of the flattened mask, the number of true elements before it. Other elements get a number
+    that is not used."""
     row = reshape(b, b("aten._to_copy.default", mask, dtype=torch.int64), [b.type(mask).numel])
     return b("aten.clamp_min.default", b("aten.sub.Scalar", b("aten.cumsum.default", row, 0), 1), 0)
 
 
 def put(b: Builder, x: Ref, index: Ref, source: Ref, accumulate: bool = False) -> Ref:
-    """Written at places of `x` as if it had one dim."""
+    """Writes the source at places in `x` flattened to one dim."""
     row, places, values = (reshape(b, each, [b.type(each).numel]) for each in (x, index, source))
     return b("aten.view.default", b("aten.index_put.default", row, [places], values, accumulate), b.shape(x))
 
 
 def chosen_shape(kind: TensorType, indices: Sequence[TensorType | None]) -> list[int]:
-    """The shape of what indices choose from a tensor."""
+    """The shape of the elements that indices choose from a tensor."""
     places = tuple(slice(None) if each is None else meta_tensor(each) for each in indices)
     return list(meta_tensor(kind)[places].shape)
 
@@ -163,7 +166,7 @@ def sliced(b: Builder, gradient: Ref, sizes: list[int], dim: int, start: int, en
 
 
 def embedding(b: Builder, gradient: Ref, indices: Ref, rows: int, padding: int, by_frequency: bool) -> Ref:
-    """The gradients of all places that read a row, added up, or their mean."""
+    """The gradient of each row: the sum, or the mean if `by_frequency`, over all places that read the row."""
     width, count = b.type(gradient).shape[-1], b.type(indices).numel
     gradient = reshape(b, compute(b, gradient), [count, width])
     indices = reshape(b, indices, [count])
@@ -177,7 +180,7 @@ def embedding(b: Builder, gradient: Ref, indices: Ref, rows: int, padding: int, 
 
 
 def shared_by_frequency(b: Builder, gradient: Ref, indices: Ref, rows: int) -> Ref:
-    """A row of a gradient for each index, over how often the index occurs."""
+    """Divides the gradient's row of each index by the number of times that the index occurs."""
     dtype, count = b.dtype(gradient), b.type(indices).numel
     counts = full(b, [rows], 0.0, dtype=dtype)
     counts = b("aten.index_add.default", counts, 0, indices, full(b, [count], 1.0, dtype=dtype))
@@ -186,7 +189,7 @@ def shared_by_frequency(b: Builder, gradient: Ref, indices: Ref, rows: int) -> R
 
 
 def masked_scatter_backward(b: Builder, gradient: Ref, mask: Ref, sizes: list[int]) -> Ref:
-    """Of the source: the gradients where the mask is true, one after the other, and zeros behind them."""
+    """The source's gradient: the gradients where the mask is true, one after the other, and zeros behind them."""
     mask = expanded(b, mask, b.shape(gradient))
     gradient = b("aten.where.ScalarOther", mask, compute(b, gradient), 0.0)
     zeros = full(b, [math.prod(sizes)], 0.0, dtype=b.dtype(gradient))
@@ -196,7 +199,8 @@ def masked_scatter_backward(b: Builder, gradient: Ref, mask: Ref, sizes: list[in
 
 
 def unfolded(b: Builder, gradient: Ref, sizes: list[int], dim: int, size: int, step: int) -> Ref | None:
-    """The gradients of each place in a window are those of a slice."""
+    """Adds up the gradients of each place in the window, each written back as a slice. None for windows with more than
+    `_MOST_PLACES`."""
     if size > _MOST_PLACES:
         return None
     dim %= len(sizes)

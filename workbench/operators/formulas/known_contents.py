@@ -29,7 +29,7 @@ def counted(b: Builder, end: int, dtype: torch.dtype = torch.int32) -> Ref:
 
 
 def _of_shape(value: Number) -> Formula:
-    """`zeros`, `ones`: the number is the op's own. `empty` holds anything, so zeros will do."""
+    """The formula of `zeros`, `ones` or `empty`: `value` everywhere. `empty` may hold anything, so it gets zeros."""
 
     def formula(b: Builder, shape: list[int], *_: object, dtype: torch.dtype | None = None, **__: object) -> Ref:
         return full(b, shape, value, dtype=dtype or torch.get_default_dtype())
@@ -61,12 +61,12 @@ def scalar_tensor(b: Builder, value: Number, *, dtype: torch.dtype | None = None
 
 
 def fill(b: Builder, x: Ref, value: Ref | Number) -> Ref:
-    """All of `x` overwritten; of `x` only the shape counts."""
+    """A tensor with the shape and type of `x` and `value` everywhere."""
     return copied(b, x, value) if isinstance(value, Ref) else full(b, b.shape(x), value, dtype=b.dtype(x))
 
 
 def copied(b: Builder, x: Ref, source: Ref | Number, _: bool = False) -> Ref:
-    """`x` overwritten with a source that is converted and broadcast."""
+    """The source, converted to the type of `x` and broadcast to its shape."""
     shape, dtype = b.shape(x), b.dtype(x)
     if not isinstance(source, Ref):
         return b("aten.full.default", shape, source, dtype=dtype)
@@ -76,7 +76,8 @@ def copied(b: Builder, x: Ref, source: Ref | Number, _: bool = False) -> Ref:
 def linspace(
     b: Builder, start: float, end: float, steps: int, *, dtype: torch.dtype | None = None, **_: object
 ) -> Ref | None:
-    """From both ends, so that either is exact."""
+    """Counts up from the start in the first half and down from the end in the second, so that both ends are exact. None
+    for integers."""
     kind = dtype or torch.get_default_dtype()
     if not kind.is_floating_point or steps < 2:
         return full(b, [steps], start, dtype=kind) if steps < 2 else None
@@ -95,7 +96,7 @@ def eye(b: Builder, rows: int, columns: int | None = None, *, dtype: torch.dtype
 
 
 def _right_of_diagonal(b: Builder, rows: int, columns: int) -> Ref:
-    """The distance of each element of a matrix to the right of the diagonal."""
+    """Column minus row of each element of a matrix: its distance to the right of the diagonal."""
     return b("aten.sub.Tensor", counted(b, columns), b("aten.unsqueeze.default", counted(b, rows), 1))
 
 
@@ -109,7 +110,7 @@ def _triangle(keep: str) -> Callable[..., Ref]:
 
 
 def one_hot(b: Builder, x: Ref, classes: int = -1) -> Ref | None:
-    """None if the number of classes is not said: the kernel's shape cannot follow from data."""
+    """None without a number of classes: the shape of a kernel's result cannot depend on data."""
     if classes < 1:
         return None
     named = counted(b, classes, b.dtype(x))
@@ -117,7 +118,7 @@ def one_hot(b: Builder, x: Ref, classes: int = -1) -> Ref | None:
 
 
 def diag_embed(b: Builder, x: Ref, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Ref:
-    """Zeros, and the diagonal over them."""
+    """Zeros with `x` written to their diagonal."""
     *lead, extent = b.type(x).shape
     side, rank = extent + abs(offset), len(lead) + 2
     order = {dim1 % rank, dim2 % rank}

@@ -17,23 +17,24 @@ def contiguous(b: Builder, x: Ref, *, memory_format: torch.memory_format = torch
 
 
 def reshape(b: Builder, x: Ref, shape: list[int]) -> Ref:
-    """A view where strides can express it, else one of a copy."""
+    """`x` in another shape: a view if strides can express it, else a view of a copy."""
     return b("aten.view.default", x, shape)
 
 
 def expanded(b: Builder, x: Ref, shape: list[int]) -> Ref:
-    """`x` expanded to a shape, if it does not have it."""
+    """`x` expanded to a shape; `x` itself if it has the shape."""
     return x if b.shape(x) == shape else b("aten.expand.default", x, shape)
 
 
 def each(value: int | list[int], count: int) -> list[int]:
-    """One number for each of several dims."""
+    """The value as a list with one number for each of `count` dims."""
     values = [value] if isinstance(value, int) else list(value)
     return values * count if len(values) == 1 else values
 
 
 def of_batches(dims: int, formula: Formula, images: int = 1) -> Formula:
-    """The formula of a batch, also for one image without a batch dim: the first operands, so many, then get one."""
+    """Makes a formula for batches also take one image without a batch dim: the first `images` operands get a batch dim,
+    which is removed from the results."""
 
     def changed(b: Builder, *args: Any, **kwargs: Any) -> object:
         if b.rank(args[0]) != dims + 1:
@@ -48,7 +49,7 @@ def of_batches(dims: int, formula: Formula, images: int = 1) -> Formula:
 
 
 def per_channel(b: Builder, values: Ref, dims: int) -> Ref:
-    """One number a channel, against `dims` dims of space."""
+    """One number for each channel, in a shape that broadcasts over `dims` dims of space."""
     return b("aten.view.default", values, [*b.type(values).shape, *[1] * dims])
 
 

@@ -17,7 +17,7 @@ def _reduced(b: Builder, loss: Ref, reduction: int) -> Ref:
 
 
 def _through_reduction(b: Builder, gradient: Ref, x: Ref, reduction: int) -> Ref:
-    """The gradient at each element before the loss was reduced."""
+    """The gradient of each element's loss, before the reduction."""
     gradient, count = compute(b, gradient), b.type(x).numel
     return b("aten.mul.Tensor", gradient, 1.0 / count) if reduction == _MEAN and count else gradient
 
@@ -75,7 +75,7 @@ def _weighed(b: Builder, loss: Ref, weight: Ref | None) -> Ref:
 
 
 def of_two_classes(b: Builder, x: Ref, target: Ref, weight: Ref | None = None, reduction: int = _MEAN) -> Ref:
-    """Logarithms are at least -100, as in PyTorch."""
+    """Binary cross-entropy of probabilities. Logarithms are at least -100, as in PyTorch."""
     x, target = compute(b, x), compute(b, target)
     right = b("aten.clamp_min.default", b("aten.log.default", x), -100.0)
     wrong = b("aten.clamp_min.default", b("aten.log1p.default", b("aten.neg.default", x)), -100.0)
@@ -87,7 +87,7 @@ def of_two_classes(b: Builder, x: Ref, target: Ref, weight: Ref | None = None, r
 def of_two_classes_backward(
     b: Builder, gradient: Ref, x: Ref, target: Ref, weight: Ref | None = None, reduction: int = _MEAN
 ) -> Ref:
-    """The denominator is bounded below as PyTorch bounds it, where a probability is 0 or 1."""
+    """The denominator x (1 - x) is at least 1e-12, as in PyTorch: it is 0 where a probability is 0 or 1."""
     x = compute(b, x)
     both = b("aten.mul.Tensor", b("aten.rsub.Scalar", x, 1.0), x)
     each = b("aten.div.Tensor", _difference(b, x, target), b("aten.clamp_min.default", both, 1e-12))
@@ -97,7 +97,8 @@ def of_two_classes_backward(
 def of_two_scores(
     b: Builder, x: Ref, target: Ref, weight: Ref | None = None, positive: Ref | None = None, reduction: int = _MEAN
 ) -> Ref:
-    """(1 - target) x + f log(1 + exp(-x)), in which nothing overflows; f is 1, or more for positive targets."""
+    """Binary cross-entropy of scores: (1 - target) x + f log(1 + exp(-x)), written so that nothing overflows; f is 1 +
+    (positive - 1) target."""
     x, target = compute(b, x), compute(b, target)
     small = b("aten.log1p.default", b("aten.exp.default", b("aten.neg.default", b("aten.abs.default", x))))
     rest = b("aten.add.Tensor", small, b("aten.clamp_min.default", b("aten.neg.default", x), 0.0))
@@ -132,7 +133,8 @@ def divergence(b: Builder, x: Ref, target: Ref, reduction: int = _MEAN, *, log_t
 def nll_loss(
     b: Builder, x: Ref, target: Ref, weight: Ref | None = None, reduction: int = _MEAN, ignore_index: int = -100
 ) -> Ref:
-    """Minus the number at the target's class, weighed; the mean is over what the weights add up to."""
+    """Minus the score of the target's class, times the weight of the class; the mean divides by the sum of these
+    weights."""
     found = _Classes(b, compute(b, x), target, weight, ignore_index)
     return cast(b, found.reduced(found.at_target(), reduction), b.dtype(x))
 
@@ -140,8 +142,8 @@ def nll_loss(
 def nll_loss_with_weight(
     b: Builder, x: Ref, target: Ref, weight: Ref | None, reduction: int, ignore_index: int
 ) -> tuple[Ref, Ref]:
-    """The loss, and the sum of the weights, which its backward pass reads; PyTorch has zero where a batch keeps its
-    losses."""
+    """The loss, and the sum of the weights, which the backward pass reads. For a batch without a reduction the sum is
+    zero, as in PyTorch."""
     found = _Classes(b, compute(b, x), target, weight, ignore_index)
     each, loss = found.each(), found.at_target()
     total = found.sum(each)
@@ -155,11 +157,11 @@ def nll_loss_with_weight(
 def nll_loss_backward(
     b: Builder, gradient: Ref, x: Ref, target: Ref, weight: Ref | None, reduction: int, ignore_index: int, total: Ref
 ) -> Ref:
-    """Minus the weight of the target's class at its place, and zero at all others, and where nothing counts: there the
-    mean's gradient is one of no numbers."""
+    """The gradient of the scores: minus the weight at the target's class, zero at all other classes and for ignored
+    targets. If all targets are ignored, the mean would divide by zero."""
     found = _Classes(b, compute(b, x), target, weight, ignore_index)
     gradient = compute(b, gradient)
-    if reduction != _NONE or b.rank(x) == 1:  # one number, which may come with dims of one
+    if reduction != _NONE or b.rank(x) == 1:  # one number, maybe with dims of 1
         gradient = b("aten.view.default", gradient, [])
     if reduction == _MEAN:
         gradient = b("aten.div.Tensor", gradient, compute(b, total))
@@ -177,8 +179,8 @@ def cross_entropy(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Ref | None:
-    """`nll_loss` of a log-softmax; smoothing mixes in the mean over all classes. Targets that are probabilities have no
-    formula here."""
+    """`nll_loss` of a log-softmax; smoothing mixes in the mean over all classes. None if the targets are
+    probabilities."""
     if b.dtype(target).is_floating_point:
         return None
     found = _Classes(b, compute(b, x), target, weight, ignore_index, softmax=True)
@@ -190,7 +192,7 @@ def cross_entropy(
 
 
 class _Classes:
-    """Scores of classes, along dim 1 or the only one, and the right ones."""
+    """Scores, with the classes along dim 1 or the only dim, and the target classes."""
 
     def __init__(
         self, b: Builder, x: Ref, target: Ref, weight: Ref | None, ignored: int, *, softmax: bool = False
@@ -203,7 +205,7 @@ class _Classes:
         if b.rank(x) == 1 and b.rank(target) == 1:  # of several targets of one row PyTorch takes the first
             target = b("aten.select.int", target, 0, 0)
         self.counts = b("aten.ne.Scalar", target, ignored)
-        # An ignored target may lie outside of all classes: class 0 stands for it, and is then left out.
+        # An ignored target may lie outside of all classes: class 0 takes its place, and its loss is then left out.
         kept = b("aten._to_copy.default", self.counts, dtype=b.dtype(target))
         self.target = b("aten.mul.Tensor", target, kept)
 
@@ -248,7 +250,7 @@ class _Classes:
         return self.b("aten.index.Tensor", self.weight, [self.target])
 
     def _counted(self, loss: Ref) -> Ref:
-        """The loss where it counts, else zero, whatever the scores are there."""
+        """The loss, with zeros for ignored targets, even if their scores are NaN."""
         b = self.b
         nothing = b("aten._to_copy.default", b("aten.ne.Tensor", self.target, self.target), dtype=self.dtype)
         return b("aten.where.self", self.counts, loss, nothing)

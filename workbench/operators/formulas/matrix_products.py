@@ -1,4 +1,4 @@
-"""Products of matrices, through `mm` and `bmm`, and sums of products by letters."""
+"""Products of matrices, through `mm` and `bmm`, and `einsum`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ SUMS: Mapping[str, torch.dtype] = {
     "i8": torch.int32,
     "u8": torch.int32,
 }
-"""The type of a product's sums where it is not that of its factors. PyTorch rounds, or cuts off, the last one only."""
+"""The type of a product's sums where it differs from the type of the factors. PyTorch rounds or truncates only the
+final sum."""
 
 
 def product(b: Builder, x: Ref, y: Ref) -> Ref:
@@ -45,17 +46,17 @@ def linear(b: Builder, x: Ref, weight: Ref, bias: Ref | None = None) -> Ref:
     result = product(b, flat, b("aten.permute.default", weight, [1, 0]))
     if bias is not None:
         result = b("aten.add.Tensor", result, bias)
-    result = cast(b, result, b.dtype(x))  # before a view, behind which nothing fuses
+    result = cast(b, result, b.dtype(x))  # before the view: nothing behind a view fuses with the product
     return result if b.rank(x) == 2 else b("aten.view.default", result, [*lead, b.type(result).shape[-1]])
 
 
 def addmm(b: Builder, c: Ref, x: Ref, y: Ref, *, beta: float = 1, alpha: float = 1) -> Ref:
-    """Of two matrices, or of a batch of pairs."""
+    """`beta * c + alpha * (x @ y)`, for two matrices or two batches."""
     return _plus(b, c, product(b, x, y), beta, alpha)
 
 
 def addbmm(b: Builder, c: Ref, x: Ref, y: Ref, *, beta: float = 1, alpha: float = 1) -> Ref:
-    """The products of a batch, added up: one product of the matrices beside each other."""
+    """`beta * c + alpha *` the sum of all products of a batch, as one product of the matrices laid side by side."""
     batch, rows, inner = b.type(x).shape
     x = reshape(b, b("aten.permute.default", x, [1, 0, 2]), [rows, batch * inner])
     return addmm(b, c, x, reshape(b, y, [batch * inner, b.type(y).shape[2]]), beta=beta, alpha=alpha)
@@ -66,7 +67,7 @@ def trace(b: Builder, x: Ref) -> Ref:
 
 
 def factors(b: Builder, c: Ref, *numbers: float) -> list[float]:
-    """Factors of a product as its type holds them: PyTorch cuts the fraction off beside whole numbers."""
+    """The factors in the type of `c`: with integers PyTorch drops their fractions."""
     return list(numbers) if b.dtype(c).is_floating_point else list(map(int, numbers))
 
 
@@ -94,7 +95,7 @@ def _matrices(b: Builder, x: Ref, y: Ref) -> Ref:
     x_shape, y_shape = b.type(x).shape, b.type(y).shape
     if len(x_shape) == 2 and len(y_shape) == 2:
         return b("aten.mm.default", x, y)
-    if len(y_shape) == 2:  # one matrix for the whole batch: its rows can all go through one product
+    if len(y_shape) == 2:  # one matrix for the whole batch: one product takes all rows of the batch
         flat = b("aten.view.default", contiguous(b, x), [math.prod(x_shape[:-1]), x_shape[-1]])
         return b("aten.view.default", b("aten.mm.default", flat, y), [*x_shape[:-1], y_shape[-1]])
     batch = broadcast(x_shape[:-2], y_shape[:-2])
@@ -104,7 +105,7 @@ def _matrices(b: Builder, x: Ref, y: Ref) -> Ref:
 
 
 def broadcast(x: tuple[int, ...], y: tuple[int, ...]) -> list[int]:
-    """Two shapes aligned at their ends, extents of one giving way."""
+    """The shape to which two shapes broadcast: aligned at their ends, an extent of 1 becomes the other's extent."""
     rank = max(len(x), len(y))
     pairs = zip((1,) * (rank - len(x)) + x, (1,) * (rank - len(y)) + y, strict=True)
     return [n if m == 1 else m for m, n in pairs]
@@ -118,7 +119,8 @@ def _batched(b: Builder, x: Ref, batch: list[int]) -> Ref:
 
 
 def einsum(b: Builder, equation: str, operands: list[Ref], *, path: list[int] | None = None) -> Ref | None:
-    """From left to right, two operands at a time. None for dots, and for a letter twice in one operand."""
+    """Contracts the operands from left to right, two at a time. None if the equation has dots, or a letter twice in one
+    operand."""
     left, arrow, result = equation.replace(" ", "").partition("->")
     letters = left.split(",")
     if "." in equation or any(len(set(each)) != len(each) for each in letters):
@@ -134,14 +136,15 @@ def einsum(b: Builder, equation: str, operands: list[Ref], *, path: list[int] | 
 
 
 def _without(b: Builder, x: Ref, letters: str, wanted: str) -> tuple[Ref, str]:
-    """`x` without the unwanted letters."""
+    """Sums `x` over the dims whose letters are not wanted; returns the sum and its letters."""
     gone = [dim for dim, letter in enumerate(letters) if letter not in wanted]
     kept = "".join(letter for letter in letters if letter in wanted)
     return (b("aten.sum.dim_IntList", x, gone, False) if gone else x), kept
 
 
 def _contracted(b: Builder, x: Ref, xs: str, y: Ref, ys: str, wanted: str) -> tuple[Ref, str]:
-    """Two operands as one: batch letters are shared and wanted, k letters shared only, m and n of one operand."""
+    """Multiplies two operands. Batch letters are in both and wanted, k letters in both and not wanted, m and n letters
+    in one only."""
     (x, xs), (y, ys) = _without(b, x, xs, ys + wanted), _without(b, y, ys, xs + wanted)
     sizes = dict(zip(xs, b.type(x).shape, strict=True)) | dict(zip(ys, b.type(y).shape, strict=True))
     batch = [letter for letter in xs if letter in ys and letter in wanted]
@@ -189,12 +192,13 @@ def of_three(
     b: Builder, x: Ref, y: Ref, z: Ref, expand_x: Sequence[int], expand_y: Sequence[int], expand_z: Sequence[int],
     summed: list[int], unrolled: int = 1,
 ) -> Ref:  # fmt: skip
-    """Their product, with dims of one put in, and sums over some dims: what `bilinear` becomes."""
+    """The product of three tensors, each with dims of 1 inserted, summed over some dims. `bilinear` decomposes into
+    this op."""
     rank = b.rank(x) + len(expand_x)
     wide: list[Ref] = []
     for tensor, dims in ((x, expand_x), (y, expand_y), (z, expand_z)):
         result = compute(b, tensor)
-        for dim in sorted(dim % rank for dim in dims):  # they are dims of the product, in whatever order
+        for dim in sorted(dim % rank for dim in dims):  # dims of the product, in any order
             result = b("aten.unsqueeze.default", result, dim)
         wide.append(result)
     product = b("aten.mul.Tensor", b("aten.mul.Tensor", wide[0], wide[1]), wide[2])
@@ -202,7 +206,8 @@ def of_three(
 
 
 def bilinear(b: Builder, x: Ref, y: Ref, weight: Ref, bias: Ref | None = None) -> Ref:
-    """Each number of a row of `x` times a matrix, which the row of `y` then sums up: a product, and a sum."""
+    """result[k] is the sum of x[i] * weight[k, i, j] * y[j]: a matrix product sums over i, then a multiplication and a
+    sum over j."""
     outer, (results, inside, other) = b.shape(x)[:-1], b.type(weight).shape
     count = math.prod(outer)
     matrix = reshape(b, b("aten.permute.default", weight, [1, 0, 2]), [inside, results * other])

@@ -18,7 +18,7 @@ from workbench.operators.formulas.matrix_products import broadcast
 
 
 def cat(b: Builder, tensors: list[Ref], dim: int = 0) -> Ref | None:
-    """Parts of several element types are converted to the one that holds all."""
+    """Converts parts of several element types to their common type. None if the node can stay."""
     parts = _of_one_type(b, tensors)
     if len(parts) == 1:
         return b("aten.clone.default", parts[0])
@@ -62,21 +62,21 @@ def column_stack(b: Builder, tensors: list[Ref]) -> Ref:
 
 
 def _with_rank(b: Builder, x: Ref, rank: int) -> Ref:
-    """As `torch.atleast_1d` and `atleast_2d`: missing dims come first."""
+    """Adds missing dims at the front, as `torch.atleast_1d` and `atleast_2d` do."""
     while b.rank(x) < rank:
         x = b("aten.unsqueeze.default", x, 0)
     return x
 
 
 def part(b: Builder, x: Ref, dim: int, start: int, end: int, step: int = 1) -> Ref:
-    """A slice; all of it is the tensor itself."""
+    """A slice of `x`; `x` itself if the slice is all of it."""
     if (start, end, step) == (0, b.type(x).shape[dim], 1):
         return x
     return b("aten.slice.Tensor", x, dim, start, end, step)
 
 
 def padded(b: Builder, x: Ref, dim: int, before: int, behind: int, value: float = 0.0) -> Ref:
-    """`x` with so many numbers of one value before and behind it along a dim."""
+    """`x` with `before` and `behind` elements of one value added at the two ends of a dim."""
     if not before and not behind:
         return x
     return b("aten.constant_pad_nd.default", x, [0, 0] * (b.rank(x) - dim - 1) + [before, behind], value)
@@ -85,7 +85,8 @@ def padded(b: Builder, x: Ref, dim: int, before: int, behind: int, value: float 
 def slice_scatter(
     b: Builder, x: Ref, source: Ref, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Ref | None:
-    """A run of neighbours is what lies before it, itself, and what lies after it; others are written over a copy."""
+    """Concatenates the part before the slice, the source, and the part after the slice. None for a slice with a step:
+    it is written over a copy."""
     extent = b.type(x).shape[dim]
     first, last, step = slice(start, end, step).indices(extent)
     if step != 1 or last <= first:
@@ -129,7 +130,7 @@ def _list(value: int | list[int]) -> list[int]:
 
 
 def repeat(b: Builder, x: Ref, repeats: list[int]) -> Ref:
-    """Every dim gets one before it along which the tensor is expanded; a copy merges each pair."""
+    """Inserts a dim before each repeated dim, expands the tensor along it, and merges each pair of dims in a copy."""
     lead = len(repeats) - b.rank(x)
     shape = [1] * lead + b.shape(x)
     pairs = [(times, extent) for times, extent in zip(repeats, shape, strict=True)]
@@ -156,7 +157,7 @@ def repeat_interleave(
 
 
 def _expanded_copy(b: Builder, x: Ref, split: list[int], wide: list[int], shape: list[int]) -> Ref:
-    """`x` with new dims of one, expanded to `wide`, in memory of its own, merged to `shape`."""
+    """Reshapes `x` to `split`, expands it to `wide`, copies it, and views the copy in `shape`."""
     x = reshape(b, x, split) if b.shape(x) != split else x
     wider = b("aten.expand.default", x, wide) if wide != split else x
     copied = b("aten.clone.default", wider, memory_format=torch.contiguous_format)

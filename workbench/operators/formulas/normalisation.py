@@ -1,6 +1,6 @@
 """Softmax and the norms: a reduction, and a pointwise op that reads it; and the backward passes of the norms.
 
-A norm for training has more results: what its backward pass reads.
+A norm for training also returns the statistics that its backward pass reads.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def log_softmax(b: Builder, x: Ref, dim: int, dtype: torch.dtype | None = None) 
 
 
 def _half_to_float(formula: Formula) -> Formula:
-    """The private overloads end in a flag that asks for float results of half inputs."""
+    """Adapts a formula to PyTorch's private overloads, whose last argument asks for float32 results of half inputs."""
 
     def changed(b: Builder, x: Ref, dim: int, half_to_float: bool) -> Ref | None:
         return formula(b, x, dim, torch.float32 if half_to_float else None)
@@ -41,7 +41,7 @@ def _half_to_float(formula: Formula) -> Formula:
 
 
 def _normalised(b: Builder, x: Ref, dims: list[int], eps: float) -> tuple[Ref, Ref, Ref, Ref]:
-    """`x` less its mean and over its spread; then mean, variance, and reciprocal of the spread."""
+    """(x - mean) / spread; then the mean, the variance and 1 / spread. The spread is sqrt(variance + eps)."""
     centre = mean(b, x, dims, True)
     centred = b("aten.sub.Tensor", x, centre)
     variance = mean(b, b("aten.mul.Tensor", centred, centred), dims, True)
@@ -50,12 +50,13 @@ def _normalised(b: Builder, x: Ref, dims: list[int], eps: float) -> tuple[Ref, R
 
 
 def _spread(b: Builder, variance: Ref, eps: float) -> Ref:
-    """The reciprocal of the spread."""
+    """1 / sqrt(variance + eps)."""
     return b("aten.rsqrt.default", b("aten.add.Tensor", variance, eps))
 
 
 def _affine(b: Builder, x: Ref, weight: Ref | None, bias: Ref | None, *column: int, wide: bool = True) -> Ref:
-    """`x` times the weight, plus the bias: as columns of these extents, and `wide` in the type to compute in."""
+    """x * weight + bias. Weight and bias are viewed in the shape `column`, and `wide` converts them to the type of the
+    computation."""
     for op, each in (("aten.mul.Tensor", weight), ("aten.add.Tensor", bias)):
         if each is not None:
             each = compute(b, each) if wide else each
@@ -64,7 +65,7 @@ def _affine(b: Builder, x: Ref, weight: Ref | None, bias: Ref | None, *column: i
 
 
 def _last(b: Builder, x: Ref, shape: list[int]) -> list[int]:
-    """The last dims, as many as the shape has."""
+    """The last dims of `x`, as many as the shape has."""
     return list(range(b.rank(x) - len(shape), b.rank(x)))
 
 
@@ -109,7 +110,8 @@ def _summed(b: Builder, x: Ref, dims: list[int]) -> Ref:
 
 
 def _through_norm(b: Builder, gradient: Ref, normed: Ref, spread: Ref, dims: list[int]) -> Ref:
-    """The gradient of what was centred and scaled: without its own mean, and without its part along the result."""
+    """The gradient of a norm's input: the gradient of the normed values, less its mean and its part along them, over
+    the spread."""
     flat = b("aten.sub.Tensor", gradient, mean(b, gradient, dims, True))
     along = mean(b, times(b, gradient, normed), dims, True)
     return times(b, b("aten.sub.Tensor", flat, times(b, normed, along)), spread)
@@ -129,7 +131,7 @@ def _rms_norm(
     b: Builder, x: Ref, shape: list[int], weight: Ref | None, eps: float | None, *, wide: bool
 ) -> tuple[Ref, Ref]:
     x = compute(b, x)
-    epsilon = torch.finfo(b.dtype(x)).eps if eps is None else eps  # of what it computes in
+    epsilon = torch.finfo(b.dtype(x)).eps if eps is None else eps  # the epsilon of the type of the computation
     spread = _spread(b, mean(b, b("aten.mul.Tensor", x, x), _last(b, x, shape), True), epsilon)
     return _affine(b, b("aten.mul.Tensor", x, spread), weight, None, wide=wide), spread
 
@@ -152,17 +154,18 @@ def rms_norm_backward(
 def batch_norm(
     b: Builder, x: Ref, weight: Ref | None, bias: Ref | None, mean: Ref, var: Ref, momentum: float, eps: float
 ) -> tuple[Ref | None, ...]:
-    """With the statistics of training: a factor and a summand for each channel, made once and not at every element."""
+    """Normalises with the running statistics: one factor and one summand for each channel, computed once and not at
+    every element."""
     factor = _spread(b, compute(b, var), eps)
     if weight is not None:
         factor = b("aten.mul.Tensor", factor, compute(b, weight))
     summand = b("aten.mul.Tensor", compute(b, mean), factor)
-    # Without a bias 0 - 0, which has the sign of PyTorch's zero, and not -0.
+    # Without a bias, 0 - summand: the sign of a zero is then PyTorch's. A negation would return -0.
     without = ("aten.rsub.Scalar", summand, 0.0)
     summand = b(*without) if bias is None else b("aten.sub.Tensor", compute(b, bias), summand)
     dims = b.rank(x) - 2
     scaled = b("aten.mul.Tensor", compute(b, x), per_channel(b, factor, dims))
-    nothing = full(b, [0], 0.0, dtype=b.dtype(mean))  # where there are no statistics
+    nothing = full(b, [0], 0.0, dtype=b.dtype(mean))  # in place of the batch's statistics
     return b("aten.add.Tensor", scaled, per_channel(b, summand, dims)), nothing, nothing
 
 
@@ -179,7 +182,8 @@ def batch_norm_in_training(
     b: Builder, x: Ref, weight: Ref | None, bias: Ref | None, running_mean: Ref, running_var: Ref, training: bool,
     momentum: float, eps: float,
 ) -> tuple[Ref, ...] | None:  # fmt: skip
-    """The result, the batch's statistics, and the running ones: a step of `momentum` towards the batch's."""
+    """The result, the batch's mean and 1 / spread, and the running statistics moved towards the batch's by `momentum`.
+    None outside training."""
     if not training:
         return None
     result, centre, variance, spread = _of_batch(b, x, weight, bias, eps)
@@ -190,7 +194,7 @@ def batch_norm_in_training(
 
 
 def _of_batch(b: Builder, x: Ref, weight: Ref | None, bias: Ref | None, eps: float) -> tuple[Ref, Ref, Ref, Ref]:
-    """The normalised batch; then, one number a channel, mean, variance and reciprocal of the spread."""
+    """The normalised batch; then, for each channel, the mean, the variance and 1 / spread."""
     x, channels = compute(b, x), b.type(x).shape[1]
     result, *statistics = _normalised(b, x, _others(b, x, 1), eps)
     result = _affine(b, result, weight, bias, channels, *[1] * (b.rank(x) - 2), wide=False)
@@ -214,7 +218,7 @@ def batch_norm_backward(
     b: Builder, gradient: Ref, x: Ref, weight: Ref | None, running_mean: Ref | None, running_var: Ref | None,
     centre: Ref | None, spread: Ref | None, train: bool, eps: float, mask: list[bool],
 ) -> tuple[Ref, ...]:  # fmt: skip
-    """In training the statistics are the batch's own and have gradients; else they are constants."""
+    """In training the statistics are the batch's own, and the gradient goes through them; else they are constants."""
     gradient, x = compute(b, gradient), compute(b, x)
     dims, space = _others(b, x, 1), b.rank(x) - 2
     if not train:
@@ -237,7 +241,8 @@ def group_norm(
     b: Builder, x: Ref, groups: int, weight: Ref | None = None, bias: Ref | None = None, eps: float = 1e-5,
     cudnn: bool = True,
 ) -> Ref:  # fmt: skip
-    """Every group of channels by its own mean and spread, over (image, group, channel of the group, place)."""
+    """Normalises each group of channels by its own mean and spread, in the shape (image, group, channel of the group,
+    place)."""
     images, channels, *space = b.type(x).shape
     inside = [groups, channels // groups, math.prod(space)]
     result = _normalised(b, compute(b, reshape(b, x, [images, *inside])), [2, 3], eps)[0]
@@ -285,7 +290,8 @@ def instance_norm(
 
 
 def weight_norm(b: Builder, direction: Ref, size: Ref, dim: int = 0) -> tuple[Ref, Ref]:
-    """Weights whose parts along a dim have these sizes, and the sizes that they have now."""
+    """`direction` rescaled so that its slices along a dim have the norms `size`, and the norms of `direction`
+    itself."""
     direction, dims = compute(b, direction), _others(b, direction, dim)
     square = b("aten.sum.dim_IntList", b("aten.mul.Tensor", direction, direction), dims, True)
     now = b("aten.sqrt.default", square)
@@ -293,7 +299,8 @@ def weight_norm(b: Builder, direction: Ref, size: Ref, dim: int = 0) -> tuple[Re
 
 
 def weight_norm_backward(b: Builder, gradient: Ref, direction: Ref, size: Ref, now: Ref, dim: int) -> tuple[Ref, Ref]:
-    """Of the direction: without its part along the direction. Of the sizes: that part."""
+    """The gradient of the direction, which has no part along the direction, and that of the sizes, which is this
+    part."""
     gradient, direction, size, now = (compute(b, each) for each in (gradient, direction, size, now))
     product = b("aten.mul.Tensor", gradient, direction)
     along = b("aten.div.Tensor", b("aten.sum.dim_IntList", product, _others(b, direction, dim), True), now)

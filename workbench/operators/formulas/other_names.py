@@ -1,4 +1,4 @@
-"""Other names of operators: the same arguments under the name that has a kernel, or nearly the same ones."""
+"""Aliases: overloads that call another overload with the same, or nearly the same, arguments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMES = """
     special_softmax.default softmax.int, special_log_softmax.default log_softmax.int,
     linalg_matmul.default matmul.default
 """
-"""An overload, and the one that is the same: PyTorch calls that one with the same arguments."""
+"""Pairs of overloads: an alias, and the overload that PyTorch calls for it with the same arguments."""
 
 
 def special_round(b: Builder, x: Ref, *, decimals: int = 0) -> Ref:
@@ -37,7 +37,7 @@ def special_round(b: Builder, x: Ref, *, decimals: int = 0) -> Ref:
 
 
 def adjoint(b: Builder, x: Ref) -> Ref:
-    """Of numbers that are no complex ones: the last two dims change places."""
+    """Swaps the last two dims, which is the adjoint of a real matrix."""
     return b("aten.transpose.int", x, -2, -1) if b.rank(x) > 1 else x
 
 
@@ -53,7 +53,8 @@ def linalg_norm(
     b: Builder, x: Ref, ord: float | None = None, dim: Dims = None, keepdim: bool = False,
     *, dtype: torch.dtype | None = None,
 ) -> Ref | None:  # fmt: skip
-    """Without an order, the square root of all squares; of one dim, a vector's norm. Others are norms of matrices."""
+    """The norm of all elements as a vector if there is no order, or of each vector along one dim. None for norms of
+    matrices."""
     if ord is not None and not (b.rank(x) == 1 if dim is None else isinstance(dim, int) or len(dim) == 1):
         return None
     return vector_norm(b, x, ord, dim, keepdim, dtype=dtype)

@@ -11,11 +11,11 @@ from workbench.operators.formulas.known_contents import full
 from workbench.operators.formulas.moving import part
 
 Side = Callable[[Builder, Ref, int, int], Ref]
-"""The border beside a tensor along a dim, of so many elements."""
+"""Makes the border beside a tensor along a dim; the last argument is the border's size."""
 
 
 def constant_pad(b: Builder, x: Ref, pad: list[int], value: float | None = 0) -> Ref:
-    """The value all around; a negative size cuts off."""
+    """Adds a border of one value; a negative size cuts elements off."""
 
     def side(b: Builder, x: Ref, dim: int, size: int) -> Ref:
         return full(b, _resized(b, x, dim, size), value or 0, dtype=b.dtype(x))
@@ -24,7 +24,7 @@ def constant_pad(b: Builder, x: Ref, pad: list[int], value: float | None = 0) ->
 
 
 def bordered_pad(b: Builder, x: Ref, pad: list[int], *, mode: str) -> Ref | None:
-    """A border of the tensor's own elements. Negative sizes beside such a border are left to the host."""
+    """Adds a border of the tensor's own elements. None for negative sizes, which are left to the host."""
     if any(size < 0 for size in pad):
         return None
     return _bordered(b, x, pad, *_SIDES[mode])
@@ -35,7 +35,8 @@ def any_pad(b: Builder, x: Ref, pad: list[int], mode: str = "constant", value: f
 
 
 def _bordered(b: Builder, x: Ref, pad: list[int], before: Side, after: Side) -> Ref:
-    """Dim by dim from the last, as the sizes come: the corners are the border of a border."""
+    """Adds the borders dim by dim, from the last dim, in the order of `pad`. A corner is part of the border of a
+    border."""
     padded, joined = x, False
     for place in range(len(pad) // 2):
         dim, sizes = b.rank(x) - 1 - place, pad[2 * place : 2 * place + 2]
@@ -53,7 +54,7 @@ def _resized(b: Builder, x: Ref, dim: int, size: int) -> list[int]:
 
 
 def _edge(b: Builder, x: Ref, dim: int, size: int, *, last: bool) -> Ref:
-    """The outermost slice, over and over."""
+    """The outermost slice, repeated."""
     place = b.type(x).shape[dim] - 1 if last else 0
     return b("aten.expand.default", part(b, x, dim, place, place + 1), _resized(b, x, dim, size))
 
@@ -76,7 +77,7 @@ _SIDES: dict[str, tuple[Side, Side]] = {
 
 
 def bordered_pad_backward(b: Builder, gradient: Ref, x: Ref, pad: list[int], *, mode: str) -> Ref | None:
-    """The gradient of the middle, and that of each border added where its elements come from."""
+    """The gradient of the middle, plus the gradient of each border at the elements of which the border is a copy."""
     if any(size < 0 for size in pad):
         return None
     for place in reversed(range(len(pad) // 2)):

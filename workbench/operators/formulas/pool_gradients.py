@@ -21,7 +21,7 @@ Sizes = list[int]
 
 
 def _average_pool(dims: int) -> Formula:
-    """Each window's gradient, shared by its elements."""
+    """The backward pass of an average pool: each window's gradient is shared by the window's elements."""
 
     def formula(
         b: Builder, gradient: Ref, x: Ref, kernel: Sizes, stride: Sizes, padding: Sizes, ceil_mode: bool,
@@ -42,7 +42,7 @@ def _average_pool(dims: int) -> Formula:
 
 
 def _shared(b: Builder, gradient: Ref, dim: int, window: tuple[int, int, int, int], *, with_padding: bool) -> Ref:
-    """Divided by the number of elements of each window along a dim."""
+    """Divides the gradient by the number of elements of each window along a dim."""
     extent, size, step, around = window
     count = b.type(gradient).shape[dim]
     begins = [place * step - around for place in range(count)]
@@ -63,7 +63,7 @@ def _shared(b: Builder, gradient: Ref, dim: int, window: tuple[int, int, int, in
 
 
 def _spread_windows(b: Builder, shared: Ref, shape: list[int], kernel: Sizes, stride: Sizes, padding: Sizes) -> Ref:
-    """Each number at all places of its window; what windows share is added up."""
+    """Copies each number to all places of its window; where windows overlap, the copies are added up."""
     images, channels, *space = shape
     found = b.shape(shared)[2:]
     if kernel == stride and not any(padding):
@@ -87,7 +87,7 @@ def _spread_windows(b: Builder, shared: Ref, shape: list[int], kernel: Sizes, st
 
 
 def _fitted(b: Builder, x: Ref, space: Sequence[int]) -> Ref:
-    """Cut off, or with zeros added, at the end of each dim."""
+    """`x` cut off, or padded with zeros, at the end of each dim of space."""
     for place, extent in enumerate(space):
         dim, found = place + 2, b.type(x).shape[place + 2]
         x = part(b, x, dim, 0, extent) if found > extent else padded(b, x, dim, 0, extent - found)
@@ -95,7 +95,8 @@ def _fitted(b: Builder, x: Ref, space: Sequence[int]) -> Ref:
 
 
 def _adaptive_average_pool(dims: int) -> Formula:
-    """As above where all windows have one size; else a product with the share that each element has in each window."""
+    """The backward pass of an adaptive average pool. If all windows have one size, it is that of an average pool; else
+    a product with the share that each element has in each window."""
 
     def formula(b: Builder, gradient: Ref, x: Ref) -> Ref:
         space, wanted = b.shape(x)[2:], b.shape(gradient)[2:]
@@ -112,7 +113,7 @@ def _adaptive_average_pool(dims: int) -> Formula:
 
 
 def _shares(b: Builder, like: Ref, windows: int, extent: int) -> Ref:
-    """A row for each window: what each element counts in its mean."""
+    """A matrix with a row for each window: the weight of each element in the window's mean."""
     begin, last = (b("aten.unsqueeze.default", border, 1) for border in _borders(b, windows, extent, torch.int32))
     element = counted(b, extent)
     inside = b("aten.logical_and.default", b("aten.ge.Tensor", element, begin), b("aten.le.Tensor", element, last))
@@ -122,7 +123,7 @@ def _shares(b: Builder, like: Ref, windows: int, extent: int) -> Ref:
 
 
 def _borders(b: Builder, windows: int, extent: int, dtype: torch.dtype) -> tuple[Ref, Ref]:
-    """The first and the last element of each window along a dim, whose windows differ in size by one at most."""
+    """The first and the last element of each window along a dim. The windows differ in size by one at most."""
     place = counted(b, windows, dtype)
     behind = b("aten.sub.Scalar", b("aten.mul.Scalar", b("aten.add.Scalar", place, 1), extent), 1)
     first, last = (
@@ -134,7 +135,7 @@ def _borders(b: Builder, windows: int, extent: int, dtype: torch.dtype) -> tuple
 def _max_pool_with_indices(dims: int) -> Formula:
     """The largest number of each window, and its place in the image: the first of equal ones, or a NaN.
 
-    A window is looked through place by place, each of which is a slice of the image for all windows at once.
+    The formula goes through the places of a window. The elements at one place of all windows are a slice of the image.
     """
 
     def formula(
@@ -165,7 +166,8 @@ def _max_pool_with_indices(dims: int) -> Formula:
 
 
 def _of_largest(b: Builder, shape: Sizes, first: Ref, pairs: Iterable[tuple[Ref, Ref]]) -> Ref:
-    """Of pairs of a number and its place, for each window at once, the place of the largest number."""
+    """The place of each window's largest number. A pair holds one number of every window, and the places of these
+    numbers."""
     best: Ref | None = None
     index = first
     for found, place in pairs:
@@ -177,7 +179,7 @@ def _of_largest(b: Builder, shape: Sizes, first: Ref, pairs: Iterable[tuple[Ref,
 
 
 def _steps(b: Builder, count: int, step: int, around: int) -> Ref:
-    """Along one dim, where each window begins in the image."""
+    """The place in the image at which each window begins, along one dim."""
     return b("aten.add.Scalar", b("aten.mul.Scalar", counted(b, count, torch.int64), step), -around)
 
 
@@ -195,7 +197,7 @@ def _first(b: Builder, windows: Sizes, stride: Sizes, padding: Sizes, dilation: 
 
 
 def _number(place: Sequence[int], space: Sizes) -> int:
-    """The number of an element, counted row by row."""
+    """The index of an element in the flattened image."""
     found = 0
     for at, extent in zip(place, space, strict=True):
         found = found * extent + at
@@ -203,7 +205,7 @@ def _number(place: Sequence[int], space: Sizes) -> int:
 
 
 def _place(b: Builder, along: Sequence[Ref], space: Sizes) -> Ref:
-    """The number of an element of each window, from its places along each dim."""
+    """The index in the flattened image of one element of each window, from its places along each dim."""
     found, *rest = along
     for place, extent in zip(rest, space[1:], strict=True):
         found = b("aten.unsqueeze.default", b("aten.mul.Scalar", found, extent), -1)
@@ -212,8 +214,8 @@ def _place(b: Builder, along: Sequence[Ref], space: Sizes) -> Ref:
 
 
 def _adaptive_max_pool(dims: int) -> Formula:
-    """As above where all windows have one size. Else windows are looked through by gathers, the smaller ones' last
-    elements twice."""
+    """The largest number of each window and its place. If all windows have one size, this is an ordinary pool; else
+    gathers read the windows place by place, and smaller windows repeat their last elements."""
 
     def formula(b: Builder, x: Ref, size: Sizes) -> tuple[Ref, Ref | None]:
         space, wanted = b.shape(x)[2:], adapted_extents(b, x, size, dims)
@@ -243,10 +245,10 @@ def _adaptive_max_pool(dims: int) -> Formula:
 
 
 def _max_pool(dims: int) -> Formula:
-    """Each window's gradient at the place of its largest number."""
+    """The backward pass of a max pool: adds each window's gradient at the place of the window's largest number."""
 
     def formula(b: Builder, gradient: Ref, x: Ref, *given: object, indices: Ref | None = None) -> Ref:
-        """The places come last, after how the windows lie, which does not matter here."""
+        """The places are the last argument; the arguments before them, which describe the windows, are not needed."""
         places = indices if indices is not None else given[-1]
         assert isinstance(places, Ref)
         return placed(b, compute(b, gradient), places, b.shape(x)[-dims:], "aten.scatter_add.default")

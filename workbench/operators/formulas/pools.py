@@ -1,4 +1,5 @@
-"""Pools: the largest number, or the average, of each window; also of the windows that give a wanted shape."""
+"""Pools: the largest number, or the average, of each window. Adaptive pools choose the windows that give a wanted
+shape."""
 
 from __future__ import annotations
 
@@ -19,9 +20,10 @@ Sizes = int | list[int]
 
 
 def _pool(op: str, dims: int) -> Formula:
-    """A pool over one image is one over a batch of one.
+    """The formula of a pool: one image becomes a batch of one, and without a stride windows lie beside each other.
 
-    Averages of 16-bit floats are computed with 32. So are maxima of unsigned bytes, which MLIR would compare as signed.
+    Averages of 16-bit floats are computed in float32, maxima of unsigned bytes in int32: MLIR would compare the bytes
+    as signed. None if the node can stay.
     """
 
     def formula(b: Builder, x: Ref, *given: Sizes, **kwargs: object) -> Ref | None:
@@ -45,7 +47,7 @@ def average_of_volumes(
     b: Builder, x: Ref, kernel: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
     with_padding: bool = True, divisor: int | None = None,
 ) -> Ref:  # fmt: skip
-    """Averages over each layer, and then of these through the layers."""
+    """Averages over height and width in each layer, then over the layers."""
     kernel = each(kernel, 3)
     stride, padding = each(stride or kernel, 3), each(padding, 3)
     x, count = compute(b, x), None if divisor is None else 1
@@ -75,7 +77,7 @@ def adaptive_maximum(b: Builder, x: Ref, size: list[int]) -> Ref:
 
 
 def adapted_extents(b: Builder, x: Ref, size: Sizes, dims: int) -> list[int]:
-    """The wanted extents; None keeps the present one."""
+    """The wanted extents; None stands for the extent of `x`."""
     extents = b.type(x).shape[-dims:]
     return [extent if want is None else want for want, extent in zip(each(size, dims), extents, strict=True)]  # pyright: ignore[reportUnnecessaryComparison]
 
@@ -85,7 +87,7 @@ def unpooled(b: Builder, x: Ref, indices: Ref, size: Sizes) -> Ref:
 
 
 def placed(b: Builder, x: Ref, places: Ref, space: list[int], scatter: str) -> Ref:
-    """Each number at its place in an image of zeros."""
+    """Writes each number at its place in an image of zeros."""
     outer = b.shape(x)[: -len(space)]
     rows, count = math.prod(outer), math.prod(b.shape(x)[-len(space) :])
     zeros = full(b, [rows, math.prod(space)], 0.0, dtype=b.dtype(x))
@@ -94,7 +96,8 @@ def placed(b: Builder, x: Ref, places: Ref, space: list[int], scatter: str) -> R
 
 
 def _adapted(b: Builder, x: Ref, size: list[int], pool: str, reduced: Formula) -> Ref:
-    """A reduction where one number is left, a pool where windows of one size do, and else each window by itself."""
+    """A reduction if one number is left, a pool along dims whose windows have one size, and a reduction of each window
+    along the other dims."""
     if set(size) == {1}:
         return reduced(b, x, list(range(b.rank(x) - len(size), b.rank(x))))
     windows = [1] * len(size)

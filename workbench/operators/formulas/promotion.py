@@ -1,14 +1,13 @@
-"""The element type that a pointwise call computes in, where the importer would choose another one than PyTorch.
+"""The element type in which a pointwise call computes, where the importer would choose another type than PyTorch.
 
-PyTorch promotes the operands of a call to one type, wraps whole numbers to it, and computes with 16-bit floats in
-float32, rounding once. torch-mlir mostly does the same. The exceptions become explicit casts, so that every kernel
+PyTorch promotes the operands of a call to one type, wraps whole numbers to that type, and computes with 16-bit floats
+in float32, rounding once. torch-mlir mostly does the same. The exceptions become explicit casts, so that every kernel
 shows the type in which it computes:
 
-u8        has no sign, which MLIR's `i8` does not say: computed in i16, whose low 8 bits are the right ones
-i8        beside a number that is no tensor: the importer ends the process on it; computed in i16 as well; comparisons
-          it takes
-bool      compared with whole numbers: True would be -1
-f16, bf16 where an op is made of several: each step would round; compared with each other, in bf16
+u8        unsigned, while MLIR's `i8` has a sign: computed in i16, whose low 8 bits are the right ones
+i8        beside a number that is no tensor, the importer ends the process, except in comparisons: computed in i16
+bool      compared with whole numbers: the importer would take True for -1
+f16, bf16 in an op that is made of several, each step would round; the importer would compare f16 with bf16 in bf16
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from workbench.operators.formulas.formula_builder import HALF, Builder, cast, co
 AS_THEY_ARE: Final = names(
     "aten.where.self aten.logical_and.default aten.logical_or.default aten.logical_not.default aten._to_copy.default"
 )
-"""Ops whose operands keep their types: what they do depends on none."""
+"""Ops whose operands keep their types: the result does not depend on a common type."""
 
 SEVERAL_STEPS: Final = names(
     """
@@ -34,15 +33,15 @@ SEVERAL_STEPS: Final = names(
     aten.leaky_relu.default aten.expm1.default aten.log1p.default aten.rsqrt.default aten.pow.Tensor_Scalar
     """
 )
-"""Ops that are more than one rounding away from their operands."""
+"""Ops that the importer computes in several steps, each of which would round."""
 
 SCALED: Final = names("aten.mul.Tensor aten.mul.Scalar aten.div.Tensor aten.div.Scalar")
-"""Ops that take a number in float32 where their tensor has 16 bits."""
+"""Ops in which PyTorch keeps a number in float32 if the tensor has 16 bits."""
 
 BITWISE: Final = names(
     "aten.bitwise_and.Tensor aten.bitwise_or.Tensor aten.bitwise_xor.Tensor aten.bitwise_not.default"
 )
-"""Ops to which a sign is a bit like any other."""
+"""Ops that treat the sign like any other bit."""
 
 CLAMPS: Final = names("aten.clamp.default aten.clamp_min.default aten.clamp_max.default")
 
@@ -50,7 +49,8 @@ CLAMPS: Final = names("aten.clamp.default aten.clamp_min.default aten.clamp_max.
 def in_one_type(
     b: Builder, op: str, args: list[object], kwargs: Mapping[str, object], result: torch.dtype
 ) -> Ref | None:
-    """The call with its operands cast to the type it computes in; None where the importer finds it by itself."""
+    """The call with its operands cast to the type that it computes in; None if the importer chooses this type by
+    itself."""
     if op not in POINTWISE or op in AS_THEY_ARE:
         return None
     operands: list[Any] = args
@@ -80,7 +80,7 @@ def _computed_in(
 
 
 def _odd(op: str, common: torch.dtype, wanted: torch.dtype, found: list[torch.dtype]) -> bool:
-    """True if the importer would not do it by itself."""
+    """True if the importer would not compute in the wanted type by itself."""
     mixed = [dtype for dtype in found if dtype != wanted]
     return (
         wanted != common
@@ -91,16 +91,16 @@ def _odd(op: str, common: torch.dtype, wanted: torch.dtype, found: list[torch.dt
 
 
 def _loses(op: str, common: torch.dtype, numbers: list[int | float], kwargs: Mapping[str, object]) -> bool:
-    """True if a number of a call is more than a 16-bit float can hold, or a factor beside the operation."""
+    """True if a 16-bit float cannot hold a number of the call exactly, or if the call has a factor `alpha`."""
     if op in SCALED:
         return common in HALF and any(float(torch.tensor(number, dtype=common)) != number for number in numbers)
     return kwargs.get("alpha", 1) != 1
 
 
 def _wrapped(arg: object, common: torch.dtype) -> object:
-    """A whole number as the type holds it, where it does not: PyTorch casts it without a word.
+    """An integer wrapped to the range of an integer type, as PyTorch does silently.
 
-    A truth value beside other numbers is one of them, which the importer does not take it for.
+    A bool beside other numbers becomes 0 or 1; the importer would not convert it. Other arguments stay.
     """
     if isinstance(arg, bool) and common != torch.bool:
         return int(arg)

@@ -10,7 +10,7 @@ from workbench.operators.formulas.matrix_products import linear
 
 State = tuple[Ref, ...]
 Step = Callable[[Builder, Ref, State, Ref, "Ref | None"], State]
-"""The next state, from the input's part of the gates, the state, and the weights and bias of the state."""
+"""Returns the next state, from the input's part of the gates, the state, and the weights and bias of the state."""
 
 
 def _chunks(b: Builder, gates: Ref, count: int) -> list[Ref]:
@@ -46,7 +46,7 @@ def _plain_step(activation: str) -> Step:
 
 
 def cell(step: Step) -> Formula:
-    """A cell, with one tensor of state or several."""
+    """The formula of a cell, whose state is one tensor or several."""
 
     def formula(
         b: Builder, x: Ref, hx: Ref | list[Ref], w_ih: Ref, w_hh: Ref, b_ih: Ref | None = None, b_hh: Ref | None = None
@@ -59,7 +59,7 @@ def cell(step: Step) -> Formula:
 
 
 def layers(step: Step, parts: int) -> Formula:
-    """A recurrent layer or several, with `parts` tensors of state; None where it drops out at random."""
+    """The formula of one or more recurrent layers, with `parts` tensors of state; None with dropout in training."""
 
     def formula(
         b: Builder, x: Ref, hx: Ref | list[Ref], weights: list[Ref], has_biases: bool, num_layers: int,

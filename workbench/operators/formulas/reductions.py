@@ -16,7 +16,7 @@ Dims = int | list[int] | None
 
 
 def mean(b: Builder, x: Ref, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Ref:
-    x, dims = compute(b, x, torch.float32 if dtype in HALF else dtype), b.dims(x, dim)  # rounded once, at the end
+    x, dims = compute(b, x, torch.float32 if dtype in HALF else dtype), b.dims(x, dim)  # rounds once, at the end
     extent = b.extent(x, dims)
     return b("aten.mul.Tensor", b("aten.sum.dim_IntList", x, dims, keepdim), 1.0 / extent if extent else math.nan)
 
@@ -27,7 +27,7 @@ def sum_all(b: Builder, x: Ref, *, dtype: torch.dtype | None = None) -> Ref:
 
 
 def variance(b: Builder, x: Ref, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> Ref:
-    """The mean square distance from the mean, in two passes over the data: exact where one pass would cancel."""
+    """The mean square distance from the mean, in two passes over the data: a single pass would lose digits."""
     x, dims = compute(b, x), b.dims(x, dim)
     squares = squares_about_mean(b, b("aten.sub.Tensor", x, mean(b, x, dims, True)), dims, keepdim)
     freedom = b.extent(x, dims) - (1.0 if correction is None else correction)
@@ -35,9 +35,10 @@ def variance(b: Builder, x: Ref, dim: Dims = None, *, correction: float | None =
 
 
 def squares_about_mean(b: Builder, centred: Ref, dims: list[int], keepdim: bool) -> Ref:
-    """The sum of squared distances from the mean, of numbers from which the mean was taken off as it was rounded.
+    """The sum of squared distances from the mean, of numbers from which the rounded mean was subtracted.
 
-    What rounding left of it is their own mean, which counts in every square; numbers far from zero leave much.
+    Rounding leaves a small mean in these numbers, which counts in every square; for numbers far from zero it is not
+    small. Its part of the sum is subtracted.
     """
     squares = b("aten.sum.dim_IntList", b("aten.mul.Tensor", centred, centred), dims, keepdim)
     left = b("aten.sum.dim_IntList", centred, dims, keepdim)
@@ -47,7 +48,7 @@ def squares_about_mean(b: Builder, centred: Ref, dims: list[int], keepdim: bool)
 
 
 def _root(formula: Formula) -> Formula:
-    """With the standard deviation in place of the variance, which may be the first of several results."""
+    """A formula with the standard deviation in place of the variance, which is the only or the first result."""
 
     def changed(b: Builder, *args: object, **kwargs: object) -> Ref | tuple[Ref, ...]:
         found: Ref | tuple[Ref, ...] = formula(b, *args, **kwargs)
@@ -59,7 +60,7 @@ def _root(formula: Formula) -> Formula:
 
 
 def _by_flag(formula: Formula) -> Formula:
-    """With a flag in place of the correction: 1 if it is true, else 0."""
+    """A formula with a flag in place of the correction: 1 if the flag is true, else 0."""
 
     def changed(b: Builder, x: Ref, dim: list[int] | None, unbiased: bool = True, keepdim: bool = False) -> object:
         return formula(b, x, dim, correction=float(unbiased), keepdim=keepdim)
@@ -75,7 +76,7 @@ def _by_flag_over_all(formula: Formula) -> Formula:
 
 
 def _extreme(kind: str) -> Formula:
-    """The largest or smallest number: of all, or along a dim, beside its place."""
+    """The formula of the largest or smallest number: of all numbers, or along a dim, then with its place."""
 
     def formula(b: Builder, x: Ref, dim: int | None = None, keepdim: bool = False) -> Ref | tuple[Ref, Ref]:
         found = b(f"aten.a{kind}.default", x, b.dims(x, None) if dim is None else [dim], keepdim)
@@ -87,10 +88,11 @@ def _extreme(kind: str) -> Formula:
 def sum_dim(
     b: Builder, x: Ref, dim: list[int] | None, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> Ref | None:
-    """A sum over no dims is the number itself; others only need a formula when they add up in another type."""
+    """A tensor without dims is its own sum. Other sums need a formula only if they add up in another type; else
+    None."""
     if b.rank(x) == 0:
         return compute(b, x, dtype)
-    if b.type(x).dtype == "u8":  # without a sign, which the importer's sum would see
+    if b.type(x).dtype == "u8":  # unsigned, while the importer would add signed bytes
         dtype = dtype or torch.int64
     wide = compute(b, x, dtype)
     return None if wide == x else b("aten.sum.dim_IntList", wide, b.dims(x, dim), keepdim)
@@ -125,15 +127,14 @@ def pairwise_distance(b: Builder, x: Ref, y: Ref, p: float = 2, eps: float = 1e-
 
 def cosine_similarity(b: Builder, x: Ref, y: Ref, dim: int = 1, eps: float = 1e-8) -> Ref:
     shape = broadcast(b.type(x).shape, b.type(y).shape)
-    x, y = (b("aten.expand.default", compute(b, each), shape) for each in (x, y))  # `dim` is one of the common shape
+    x, y = (b("aten.expand.default", compute(b, each), shape) for each in (x, y))  # `dim` counts in the common shape
     product = b("aten.mul.Tensor", x, y)
     lengths = (b("aten.clamp_min.default", vector_norm(b, each, 2, dim), eps) for each in (x, y))
     return b("aten.div.Tensor", b("aten.sum.dim_IntList", product, [dim]), b("aten.mul.Tensor", *lengths))
 
 
 def logsumexp(b: Builder, x: Ref, dim: Dims, keepdim: bool = False) -> Ref:
-    """The largest, plus the logarithm of the sum of the others relative to it; an infinite largest one is not
-    subtracted."""
+    """The maximum m plus log(sum(exp(x - m))); if m is infinite, 0 is subtracted instead."""
     x = compute(b, x)
     dims = b.dims(x, dim)
     largest = b("aten.amax.default", x, dims, True)
@@ -175,7 +176,7 @@ def kthvalue(b: Builder, x: Ref, k: int, dim: int = -1, keepdim: bool = False) -
 
 
 def median_dim(b: Builder, x: Ref, dim: int, keepdim: bool = False) -> tuple[Ref, Ref]:
-    """The lower one of two in the middle. Where there is a NaN, the first of them, which stands after all numbers."""
+    """The lower of the two middle numbers, and its place. If there is a NaN: NaN, and the place of the first NaN."""
     values, places = b.several("aten.sort.default", x, dim)
     middle = ((b.type(x).shape[dim] if b.rank(x) else 1) - 1) // 2
     found = _at(b, values, middle, dim, keepdim), _at(b, places, middle, dim, keepdim)
@@ -204,13 +205,14 @@ def distances(b: Builder, x: Ref, y: Ref, p: float = 2, mode: int | None = None)
 
 
 def _apart(b: Builder, x: Ref, y: Ref) -> Ref:
-    """Each row of `x` without each row of `y`."""
+    """Each row of `x` minus each row of `y`."""
     x, y = b("aten.unsqueeze.default", compute(b, x), -2), b("aten.unsqueeze.default", compute(b, y), -3)
     return b("aten.sub.Tensor", x, y)
 
 
 def distances_backward(b: Builder, gradient: Ref, x: Ref, y: Ref, p: float, found: Ref) -> Ref | None:
-    """Of the rows of `x`: along what lies between, by its share of the distance; nothing where that is zero."""
+    """The gradient of `x`: the derivative of each distance times its gradient, zero where the distance is zero. None if
+    p is 0 or infinite."""
     if p in (0, math.inf):
         return None
     gradient, found = (b("aten.unsqueeze.default", compute(b, each), -1) for each in (gradient, found))

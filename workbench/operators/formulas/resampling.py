@@ -1,8 +1,8 @@
 """Images made larger or smaller, and the backward passes.
 
-Nearest neighbours are a repetition or a slice where the sizes divide, and gathered rows and columns elsewhere. Linear
-and cubic interpolation is a product with a matrix of weights along each dim, which are computed from where they
-stand.
+Nearest neighbours are a repetition or a slice if the sizes divide, else gathered rows and columns. Linear and cubic
+interpolation is a product with a matrix of weights along each dim; the weights are computed from their places in the
+matrix.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Scale = float | None
 
 
 def _sizes(b: Builder, x: Ref, wanted: list[int] | None, factors: Sequence[Scale] | None) -> list[int]:
-    """The extents of the image's dims afterwards."""
+    """The extents of the result's dims of space."""
     if wanted is not None:
         return list(wanted)
     given = factors or []
@@ -31,13 +31,15 @@ def _sizes(b: Builder, x: Ref, wanted: list[int] | None, factors: Sequence[Scale
 
 
 def _steps(extents: Sequence[int], sizes: Sequence[int], factors: Sequence[Scale]) -> list[float]:
-    """For each dim the distance in the source between two neighbours of the result: as asked for, else by the sizes."""
+    """For each dim, the distance in the source between two neighbours of the result: by the scale factor if there is
+    one, else by the sizes."""
     every = [*factors, *[None] * (len(sizes) - len(factors))]
     return [1.0 / factor if factor else n / size for n, size, factor in zip(extents, sizes, every, strict=True)]
 
 
 def nearest(b: Builder, x: Ref, sizes: list[int], *factors: Scale, middle: bool = False) -> Ref:
-    """Dim by dim; first those along which a slice will do. `middle` looks at an element's middle, not its start."""
+    """Picks the nearest elements dim by dim, first along the dims for which a slice will do. With `middle` the middle
+    of an element is its place, not its start."""
     steps, found = _steps(b.shape(x)[2:], sizes, factors), x
     rest: list[tuple[int, float, list[int]]] = []
     for axis, (size, step) in enumerate(zip(sizes, steps, strict=True)):
@@ -53,15 +55,16 @@ def nearest(b: Builder, x: Ref, sizes: list[int], *factors: Scale, middle: bool 
 
 
 def source_places(extent: int, size: int, step: float, shift: float) -> list[int]:
-    """The place from which each element comes, as PyTorch finds it, in single precision."""
+    """The place in the source of each element, computed in single precision as PyTorch does."""
     if size in (extent, 2 * extent) and not shift:
-        return [place * extent // size for place in range(size)]  # at any scale
+        return [place * extent // size for place in range(size)]  # whatever the scale factor
     exact = (np.arange(size, dtype=np.float32) + np.float32(shift)) * np.float32(step)
     return np.minimum(np.floor(exact).astype(np.int64), extent - 1).tolist()
 
 
 def _picked(b: Builder, x: Ref, dim: int, places: list[int], step: float, shift: float) -> Ref:
-    """Each element several times where that is all, else gathered, from places that a kernel counts out likewise."""
+    """The elements at `places`: a repetition if each element is repeated equally often, else a gather from places that
+    a kernel computes."""
     extent, size = b.type(x).shape[dim], len(places)
     if size % extent == 0 and places == [place // (size // extent) for place in range(size)]:
         return repeat_interleave(b, x, size // extent, dim)
@@ -82,7 +85,7 @@ def linear(
         return None
     steps, found = _steps(b.shape(x)[2:], sizes, factors), compute(b, x)
     for axis in reversed(range(len(sizes))):
-        if sizes[axis] != b.type(x).shape[axis + 2]:  # PyTorch takes equal sizes for equal images, at any scale
+        if sizes[axis] != b.type(x).shape[axis + 2]:  # PyTorch copies an image of equal size, at any scale
             step = None if align_corners else steps[axis]
             along = cubic_weights_along if cubic else weights_along
             weights = along(b, found, b.type(x).shape[axis + 2], sizes[axis], step)
@@ -92,9 +95,10 @@ def linear(
 
 
 def weights_along(b: Builder, x: Ref, extent: int, size: int, step: float | None) -> Ref:
-    """A row for each element of the result: one at its place in the source, falling to zero at the next neighbours.
+    """A row of weights for each element of the result: 1 at its place in the source, falling to 0 at the next
+    neighbours.
 
-    Without a step the corners of source and result lie on each other; with one, their elements' edges do. `x` has the
+    Without a step, the corner elements of source and result coincide; with a step, their outer edges do. `x` has the
     type to compute in.
     """
     dtype = b.dtype(x)
@@ -105,7 +109,7 @@ def weights_along(b: Builder, x: Ref, extent: int, size: int, step: float | None
 
 
 def cubic_weights_along(b: Builder, x: Ref, extent: int, size: int, step: float | None) -> Ref:
-    """The same with a cubic curve through four neighbours; beyond the border stands the outermost element."""
+    """Weights along a cubic curve through four neighbours; beyond the border the outermost element counts again."""
     dtype = b.dtype(x)
     source = b("aten.unsqueeze.default", _source(b, extent, size, step, dtype), 1)
     before = b("aten.floor.default", source)
@@ -123,7 +127,7 @@ def cubic_weights_along(b: Builder, x: Ref, extent: int, size: int, step: float 
 
 _BEND = -0.75
 _NEAR, _FAR = (_BEND + 2, -_BEND - 3, 0.0, 1.0), (_BEND, -5 * _BEND, 8 * _BEND, -4 * _BEND)
-"""The curve's factors of the third power and below, up to a distance of one, and up to two."""
+"""Coefficients of the cubic curve, highest power first: up to a distance of 1, and from 1 to 2."""
 
 
 def _polynomial(b: Builder, x: Ref, factors: Sequence[float]) -> Ref:
@@ -142,7 +146,7 @@ def _source(b: Builder, extent: int, size: int, step: float | None, dtype: torch
 
 
 def product_along(b: Builder, x: Ref, dim: int, weights: Ref) -> Ref:
-    """`x` with the weights applied along a dim: from the right along the last, from the left along the one before."""
+    """Multiplies `x` with the weights along a dim: from the right for the last dim, from the left for the others."""
     rank = b.rank(x)
     if dim == rank - 1:
         return b("aten.matmul.default", x, b("aten.permute.default", weights, [1, 0]))
@@ -166,7 +170,7 @@ def _linear_vec(
 
 
 def _interpolated_backward(along: Formula) -> Formula:
-    """Interpolation is a product along each dim; its backward pass is one with the same weights."""
+    """The backward pass of interpolation: a product along each dim with the weights of the forward pass."""
 
     def formula(
         b: Builder, gradient: Ref, sizes: list[int], shape: list[int], align_corners: bool, *factors: Scale
@@ -183,8 +187,8 @@ def _interpolated_backward(along: Formula) -> Formula:
 
 
 def _nearest_backward(shift: float) -> Formula:
-    """Each element's gradient is the sum of its copies': beside each other where all have as many, else added to where
-    they come from."""
+    """Adds up the gradients of each element's copies: by a sum over neighbours if all elements have equally many
+    copies, else by adding each gradient at the place that its element comes from."""
 
     def formula(b: Builder, gradient: Ref, sizes: list[int], shape: list[int], *factors: Scale) -> Ref:
         found = compute(b, gradient)

@@ -1,8 +1,8 @@
 """Convolutions: a window of weights that moves over one, two or three dims of space, and a bias for each channel.
 
 A transposed convolution adds each number of the input, times the window, to the result where the window stands. The
-same sums come from an ordinary convolution: over the input with zeros between its elements, as many as a step leaves
-out, with the window turned around. Also windows as columns, columns as windows, and the backward passes.
+same sums come from an ordinary convolution with the reversed window, over the input with zeros between its elements,
+one less than the step. The module also has im2col, col2im and the backward passes.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ def _transposed(dims: int) -> Formula:
 
 
 def with_gaps(b: Builder, x: Ref, dim: int, step: int) -> Ref:
-    """Zeros after every element along a dim, so many that the next one is a step away."""
+    """Puts `step - 1` zeros behind every element along a dim."""
     shape = b.shape(x)
     wide = padded(b, b("aten.unsqueeze.default", x, dim + 1), dim + 1, 0, step - 1)
     return b("aten.view.default", wide, [*shape[:dim], shape[dim] * step, *shape[dim + 1 :]])
 
 
 def _spread(b: Builder, x: Ref, steps: list[int]) -> Ref:
-    """Zeros after every element, so many that the next one is a step away."""
+    """Puts zeros behind every element along each dim of space: one less than the dim's step."""
     if set(steps) == {1}:
         return x
     images, channels, *space = b.type(x).shape
@@ -68,7 +68,7 @@ def _spread(b: Builder, x: Ref, steps: list[int]) -> Ref:
 
 
 def _ended(b: Builder, x: Ref, steps: list[int], more: list[int]) -> Ref:
-    """As many zeros after the last element as are asked for."""
+    """Changes the number of zeros behind the last element of each dim, which is `step - 1`, to `more`."""
     for place, (step, wanted) in enumerate(zip(steps, more, strict=True)):
         dim, missing = place + 2, wanted - (step - 1)
         if missing < 0:
@@ -79,7 +79,7 @@ def _ended(b: Builder, x: Ref, steps: list[int], more: list[int]) -> Ref:
 
 
 def _turned(b: Builder, weight: Ref, groups: int) -> Ref:
-    """The window back to front, and what were channels of the input as channels of the result, in each group."""
+    """Reverses the window along each dim, and swaps the channels of input and result within each group."""
     for dim in range(2, b.rank(weight)):
         size = b.type(weight).shape[dim]
         if size > 1:
@@ -106,7 +106,7 @@ def _convolution(dims: int) -> Formula:
         dilation: Sizes = 1, groups: int = 1,
     ) -> Ref:  # fmt: skip
         own = b.dtype(x)
-        if own in BYTES:  # the importer ends the process on them, and the low 8 bits of wider sums are the right ones
+        if own in BYTES:  # the importer ends the process on bytes; the low 8 bits of wider sums are right
             wide = cast(b, x, torch.int16), cast(b, weight, torch.int16)
             return cast(b, formula(b, *wide, bias, stride, padding, dilation, groups), own)
         if isinstance(padding, str):
@@ -124,12 +124,13 @@ def _convolution(dims: int) -> Formula:
 
 
 def _is_apart(b: Builder, x: Ref, groups: int) -> bool:
-    """True if each group is a convolution of its own: over volumes torch-mlir has none with one channel a group."""
+    """True if each group becomes a convolution of its own: torch-mlir has no convolution of volumes with one channel in
+    each group."""
     return b.rank(x) == 5 and groups > 1 and b.type(x).shape[1] == groups
 
 
 def _groups(b: Builder, x: Ref, weight: Ref, groups: int) -> list[tuple[Ref, Ref]]:
-    """The channels of each group, and its weights."""
+    """The channels and the weights of each group."""
     inside, outside = (b.type(each).shape[dim] // groups for each, dim in ((x, 1), (weight, 0)))
     return [
         (
@@ -141,7 +142,8 @@ def _groups(b: Builder, x: Ref, weight: Ref, groups: int) -> list[tuple[Ref, Ref
 
 
 def _same(b: Builder, x: Ref, weight: Ref, dilation: list[int]) -> tuple[Ref, list[int]]:
-    """Padding that keeps the extents. An odd total puts the one more element behind: that takes a padded copy."""
+    """Returns `x` and the padding that keeps the extents. If the padding of a dim is odd in total, its extra element is
+    added behind, in a copy."""
     total = [apart * (size - 1) for apart, size in zip(dilation, b.type(weight).shape[2:], strict=True)]
     if any(each % 2 for each in total):
         behind = [amount for each in reversed(total) for amount in (0, each % 2)]
@@ -150,7 +152,7 @@ def _same(b: Builder, x: Ref, weight: Ref, dilation: list[int]) -> tuple[Ref, li
 
 
 def _every(b: Builder, x: Ref, steps: list[int]) -> Ref:
-    """The elements that a window of one point reads when it moves in steps: a view."""
+    """A view of the elements that a window of one element reads as it moves in steps."""
     for dim, step in enumerate(steps):
         if step > 1:
             x = b("aten.slice.Tensor", x, dim + 2, 0, b.type(x).shape[dim + 2], step)
@@ -161,7 +163,8 @@ def convolution(
     b: Builder, x: Ref, weight: Ref, bias: Ref | None, stride: list[int], padding: list[int], dilation: list[int],
     transposed: bool, output_padding: list[int], groups: int,
 ) -> Ref | None:  # fmt: skip
-    """The op that all convolutions become; with a bias, or a window of one point, there is still something to do."""
+    """The op that all convolutions become. None if the node can stay: it is not transposed, has no bias, and the
+    importer takes it."""
     if transposed:
         return transposed_convolution(b, x, weight, bias, stride, padding, dilation, output_padding, groups)
     dims = b.rank(x) - 2
@@ -172,7 +175,8 @@ def convolution(
 
 
 def unfolded_windows(b: Builder, x: Ref, kernel: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes) -> Ref:
-    """A column for each window: its elements, one place of the window after the other, each a slice of the image."""
+    """im2col: a column with the elements of each window. The elements at one place of all windows are a slice of the
+    image."""
     kernel, dilation, padding, stride = (each(given, 2) for given in (kernel, dilation, padding, stride))
     around = [size for border in reversed(padding) for size in (border, border)]
     framed = b("aten.constant_pad_nd.default", x, around, 0) if any(around) else x
@@ -189,7 +193,8 @@ def unfolded_windows(b: Builder, x: Ref, kernel: Sizes, dilation: Sizes, padding
 def window_slices(
     b: Builder, x: Ref, kernel: list[int], dilation: list[int], stride: list[int], counts: list[int]
 ) -> Iterator[tuple[tuple[int, ...], Ref]]:
-    """Each place of the window, and a slice: the elements that stand there, one of each window."""
+    """Yields each place of the window, and the slice of the image that has the element at this place of every
+    window."""
     for offsets in itertools.product(*(range(0, n * apart, apart) for n, apart in zip(kernel, dilation, strict=True))):
         found = x
         for dim, (begin, count, step) in enumerate(zip(offsets, counts, stride, strict=True)):
@@ -200,8 +205,8 @@ def window_slices(
 def folded_windows(
     b: Builder, x: Ref, size: Sizes, kernel: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes
 ) -> Ref:
-    """The elements of each window at their places in an image, added up: a transposed convolution with a one at another
-    place of the window for each."""
+    """col2im: adds the elements of each window at their places in an image, by a transposed convolution. Its weights
+    for one place of the window are 1 at this place and 0 elsewhere."""
     size, kernel, dilation, padding, stride = (each(given, 2) for given in (size, kernel, dilation, padding, stride))
     places, (images, rows, _) = math.prod(kernel), b.type(x).shape
     reach = [
@@ -221,8 +226,8 @@ def convolution_backward(
     b: Builder, gradient: Ref, x: Ref, weight: Ref, bias_sizes: list[int] | None, stride: list[int], padding: list[int],
     dilation: list[int], transposed: bool, output_padding: list[int], groups: int, mask: list[bool],
 ) -> tuple[Ref | None, ...]:  # fmt: skip
-    """Of the input: the window turned around and moved over the gradient. Of the weights: the gradient as a window that
-    is moved over the input. A transposed convolution has both the other way round."""
+    """The gradient of the input: a convolution of the gradient with the reversed window. The gradient of the weights: a
+    convolution of the input with the gradient as the window. For a transposed convolution the two exchange roles."""
     dims = b.rank(x) - 2
     stride, padding, dilation = (each(given, dims) for given in (stride, padding, dilation))
     gradient, x, weight = (compute(b, given) for given in (gradient, x, weight))
@@ -256,8 +261,9 @@ def _left_out(
 def _of_weights(
     b: Builder, x: Ref, gradient: Ref, shape: list[int], moves: tuple[list[int], list[int], list[int]], groups: int
 ) -> Ref:
-    """Images take the part of channels: each group's channels are a batch, and its images are summed over."""
-    if not b.type(x).numel:  # PyTorch's convolution of no channels has no channels either
+    """The gradient of the weights, by a convolution in which images take the place of channels, so that it sums over
+    images."""
+    if not b.type(x).numel:  # in PyTorch a convolution without input channels has no channels in its result
         return full(b, shape, 0.0, dtype=b.dtype(x))
     (stride, padding, dilation), dims = moves, len(shape) - 2
     images, channels, *space = b.type(x).shape

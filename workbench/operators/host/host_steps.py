@@ -68,8 +68,8 @@ def _refuse_unlike(node: Node, result: torch.Tensor, out: torch.Tensor, executor
 
 
 def _called(node: Node) -> str:
-    """The op, its line, and the op of that line if another one does its work: a part of it, or what a graph pass
-    wrote."""
+    """Names a node's op and line for messages; also the op of that line if the node is a part of it or was written by a
+    graph pass."""
     what = f"{node.op} for {node.origin.op}" if node.op != node.origin.op else node.op
     return f"{what} at {node.origin.place}"
 
@@ -92,22 +92,22 @@ def _bytes(kind: TensorType) -> int:
 
 
 def flops(node: Node, types: Mapping[str, TensorType]) -> int:
-    """Operations of one node: PyTorch's own formula for products, convolutions and attention; without a formula, one
-    for each element of its largest tensor."""
+    """The number of operations of one node: by PyTorch's own formula for products, convolutions and attention; else one
+    for each element of the node's largest tensor."""
     if node.bodies:
         return _flops_of_graphs(node, types)
-    if not node.operands:  # it makes tensors of nothing, which is no work; to ask PyTorch would make them
+    if not node.operands:  # it only creates tensors, and PyTorch's counter would create them
         return max(types[value].numel for value in node.results)
     overrides = {"device": "meta"} if "device" in node.kwargs else {}
-    with FlopCounterMode(display=False) as counter, contextlib.suppress(NotImplementedError):  # it may have no meta
+    with FlopCounterMode(display=False) as counter, contextlib.suppress(NotImplementedError):  # no meta kernel
         call(node, lambda value: meta_tensor(types[value]), **overrides)
     counted = counter.get_total_flops()
     return counted or max(types[value].numel for value in (*node.operands, *node.results))
 
 
 def _flops_of_graphs(node: Node, types: Mapping[str, TensorType]) -> int:
-    """Operations of the graphs that a node runs: of branches the larger one, of a counted loop all iterations, of a
-    loop that data ends one iteration; for attention its two products, and the work on each score."""
+    """The number of operations of the graphs that a node runs: for branches the larger one, for a counted loop all
+    iterations, for a loop that data ends one iteration; for attention its two products, and the work on each score."""
     once = [sum(flops(each, body.types) for each in body.nodes) for body in node.bodies]
     kind = node.op.split(".")[1]
     if kind == "cond":
@@ -122,11 +122,11 @@ def _flops_of_graphs(node: Node, types: Mapping[str, TensorType]) -> int:
 
 
 _COUNTED = {"scan": 2, "map_impl": 1}
-"""Loops over the leading axis of one of their arguments, and the place of this argument."""
+"""Loops over the leading axis of an argument, and the position of this argument."""
 
 
 def break_texts(lowered: KernelGraph, breaks: Sequence[str]) -> list[str]:
-    """A line for each place at which Python runs between graphs; `breaks` are the places with their reasons."""
+    """Returns a line for each place at which Python runs between graphs; `breaks` are the places with their reasons."""
     return [
         f"{lowered.captured.name}: a graph break, so Python runs on the host: {place}{f' ({count}x)' * (count > 1)}"
         for place, count in Counter(breaks).items()
@@ -134,7 +134,7 @@ def break_texts(lowered: KernelGraph, breaks: Sequence[str]) -> list[str]:
 
 
 def warning_text(lowered: KernelGraph) -> str:
-    """One line naming the ops that run on the host; empty when there are none."""
+    """One line that names the ops that run on the host; empty if there are none."""
     nodes = [lowered.node(kernel.nodes[0]).node for kernel in lowered.kernels if kernel.kind == HOST]
     nodes = [node for node in nodes if node.op != BREAK]
     if not nodes:

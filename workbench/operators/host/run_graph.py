@@ -33,9 +33,9 @@ class Executed:
 def run_nodes(
     nodes: Iterable[Node], values: dict[str, torch.Tensor], registrations: Registrations = NO_REGISTRATIONS
 ) -> dict[str, torch.Tensor]:
-    """`values` with the results of `nodes` added, computed in order by the overloads their names say.
+    """`values` with the results of `nodes` added, computed in order.
 
-    An overload's registered executor, if there is one, computes it.
+    A node is computed by its overload's registered executor if there is one, else by the overload itself.
     """
     known = dict(values)
     with torch.no_grad():
@@ -47,17 +47,17 @@ def run_nodes(
 
 
 def executor_text(node: Node, executor: Registration) -> str:
-    """A node's executor, with its place and that of the call."""
+    """Names a node's executor for messages, with the places of the executor and of the call."""
     return f"the executor of {node.op} at {executor.owner.place}, for {node.name} at {node.origin.place},"
 
 
 def _by_executor(node: Node, executor: Registration, known: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-    """A node's results by its registered executor: a list with a tensor for each."""
+    """A node's results from its registered executor, which returns a list with one tensor for each result."""
     inputs, attributes = inputs_and_attributes(node, known.__getitem__)
     who = executor_text(node, executor)
     try:
         result = executor.value(inputs, attributes)
-    except (Exception, SystemExit) as error:  # of the executor's own code; the error names the node
+    except (Exception, SystemExit) as error:  # an error of the executor's own code
         raise ExecutorFailed(f"{who} raised {type(error).__name__}: {error}") from error
     if not isinstance(result, (list, tuple)):
         raise ExecutorResult(f"{who} returned {type(result).__name__}; expected a list of tensors, one for each result")
@@ -85,7 +85,7 @@ def execute(
 def execute_in_place(
     graph: AtenGraph, values: Sequence[torch.Tensor], registrations: Registrations = NO_REGISTRATIONS
 ) -> list[torch.Tensor]:
-    """The output leaves; the record's changes of inputs happen in place."""
+    """Runs the whole record, writes its changes into the inputs, and returns the output leaves."""
     result = execute(graph, values, registrations)
     given = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
     for name, value in result.mutated.items():

@@ -23,7 +23,7 @@ _TAKEN: Final = frozenset(
 """Names that have another meaning in a template's text; `self` is Jinja's."""
 
 _FLOAT: Final = re.compile(r"(?<=[=\[, -])\d+\.\d*(e[+-]?\d+)?")
-"""A default in a schema as PyTorch prints it: 0.10000000000000001 for 0.1."""
+"""Matches a default in a schema as PyTorch prints it: 0.10000000000000001 for 0.1."""
 
 _LOOP_NAMES = re.compile(r"(d|size_d|tile_d|extent_d)\d+")
 
@@ -35,13 +35,13 @@ class ArgumentFacts:
     name: str
     type: str
     default: str | None
-    """As Python; None when it must be given."""
+    """The default as Python code; None if the argument is required."""
     keyword: bool
     tensor: bool
 
     @property
     def optional(self) -> bool:
-        """True if None may be given for it."""
+        """True if the argument may be None."""
         return "Optional" in self.type
 
     @property
@@ -50,25 +50,25 @@ class ArgumentFacts:
 
     @property
     def tensors(self) -> int:
-        """The number of a kernel's tensors for it: two for a list."""
+        """The number of the kernel's tensors for this argument: two for a list, none if it may be left out."""
         if not self.tensor or self.optional or self.default is not None:
             return 0
         return 2 if self.is_list else 1
 
     @property
     def parameter(self) -> str:
-        """The parameter of a Python function for it."""
+        """This argument as the parameter of a Python function."""
         return self.name if self.default is None else f"{self.name}={self.default}"
 
 
 @dataclass(frozen=True)
 class OpFacts:
-    """An operator: its names, what goes in and comes out, and a call that it accepts."""
+    """An operator: its names, arguments and results, and a call that it accepts."""
 
     qualified: str
     """`aten::hardswish`."""
     overloads: tuple[str, ...]
-    """The overloads with the same tensors; one kernel can make all of them."""
+    """The overloads with the same tensors; one kernel can compute all of them."""
     others: tuple[str, ...]
     """The overloads with other tensors, which need a kernel of their own."""
     schema: str
@@ -76,7 +76,7 @@ class OpFacts:
     results: int
     sample: Sample | None
     defined: bool
-    """Whether PyTorch knows the op; otherwise the skeleton must define it."""
+    """True if PyTorch knows the op; otherwise the skeleton must define it."""
     beside: str = ""
     """The files of the op's other kernel in the same folder; empty if there are none."""
     suffix: str = ""
@@ -93,12 +93,12 @@ class OpFacts:
 
     @property
     def optional(self) -> tuple[str, ...]:
-        """Tensors that may be left out."""
+        """The tensors that may be left out."""
         return tuple(each.name for each in self.arguments if each.tensor and not each.tensors)
 
     @property
     def attributes(self) -> tuple[ArgumentFacts, ...]:
-        """Arguments that are no tensors."""
+        """The arguments that are no tensors."""
         return tuple(each for each in self.arguments if not each.tensor)
 
     @property
@@ -108,12 +108,13 @@ class OpFacts:
 
     @property
     def name(self) -> str:
-        """A Python name for it: `hardswish`."""
+        """A Python name for the op: `hardswish`."""
         return self.qualified.split("::")[1].strip("_")
 
     @property
     def stem(self) -> str:
-        """The stem of its files' names: `aten_hardswish`. With the namespace they never shadow a module of Python's."""
+        """The stem of the file names: `aten_hardswish`. With the namespace a file never shadows a module of
+        Python's."""
         return f"{self.qualified.split('::')[0]}_{self.name}{self.suffix}"
 
     @property
@@ -122,7 +123,7 @@ class OpFacts:
 
     @property
     def elementwise(self) -> bool:
-        """True if it computes number by number. A new op counts as elementwise, the simplest case."""
+        """True if the op computes number by number. A new op counts as elementwise, the simplest case."""
         return self.sample.elementwise if self.sample else not self.defined
 
     @property
@@ -131,7 +132,7 @@ class OpFacts:
         return ("out",) if self.results == 1 else tuple(f"out{place}" for place in range(self.results))
 
     def kind(self, way: str) -> str:
-        """Its kind for the fusion rules."""
+        """The op's kind for the fusion rules."""
         if not self.elementwise or self.results != 1:
             return "opaque"
         return "elementwise" if way == "builder" else "tile"
@@ -209,7 +210,8 @@ def _tuple(items: tuple[str, ...]) -> str:
 
 
 def facts_of(name: object, *, probe: bool = True) -> OpFacts:
-    """The facts of an op that PyTorch knows; `UnknownOverload` for any other. Without `probe` it is not called."""
+    """The facts of an op that PyTorch knows; raises `UnknownOverload` for any other. Without `probe` the op is not
+    called."""
     known = [each for each in overloads(name) if not _writes(schema_of(each))] or list(overloads(name))
     main = max(known, key=_plainness)
     schema = schema_of(main)
@@ -263,7 +265,7 @@ def _may_be_missing(argument: torch.Argument) -> bool:
 
 
 def _plainness(overload: str) -> tuple[bool, bool, int]:
-    """The rank of an overload as the one to start with: tensors as results, the default, most tensors."""
+    """The sort key for the main overload: its results are tensors, it is the default one, it has most tensors."""
     schema = schema_of(overload)
     plain = all(str(each.type) == "Tensor" for each in schema.returns)
     return plain, overload.endswith(".default"), sum(map(is_tensor, schema.arguments))
@@ -274,7 +276,8 @@ def _needed(schema: torch.FunctionSchema) -> list[tuple[str, str]]:
 
 
 def _writes(schema: torch.FunctionSchema) -> bool:
-    """True if it changes an argument in place. Captured graphs are functional, so such an overload is never in one."""
+    """True if an overload changes an argument in place. Captured graphs are functional, so they never hold such an
+    overload."""
     return any(each.alias_info is not None and each.alias_info.is_write for each in cast("list[Any]", schema.arguments))
 
 

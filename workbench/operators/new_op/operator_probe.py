@@ -31,12 +31,12 @@ class Sample:
 
     shape: tuple[int, ...]
     dtype: str
-    """torch's name of it: `float32`."""
+    """PyTorch's name of the type: `float32`."""
     attributes: dict[str, Plain]
     results: tuple[tuple[int, ...], ...]
     result_dtype: str
     elementwise: bool
-    """Whether each number of the result depends only on the numbers in its own place."""
+    """True if each number of the result depends only on the numbers in its own place."""
 
 
 def sample_of(overload: str, schema: torch.FunctionSchema) -> Sample | None:
@@ -86,7 +86,7 @@ class _Call:
     attributes: dict[str, Plain]
 
     def on(self, tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-        """The op on these tensors; its results that are tensors. Raises whatever the op raises."""
+        """Runs the op on these tensors and returns the results that are tensors. Raises whatever the op raises."""
         given: dict[str, object] = dict(self.attributes)
         rest = iter(tensors)
         for argument in self.schema.arguments:
@@ -121,7 +121,7 @@ class _Call:
                     flat = tensor.view(-1)
                     flat[flat.numel() // 2] = 0 if self.dtype is torch.bool else flat[flat.numel() // 2] + 1
                 after = self.on(tensors)
-        except Exception:  # as above: an op without a kernel for the CPU, say
+        except Exception:  # again the op may raise anything, such as for a missing CPU kernel
             return None
         return any(_changed_elsewhere(old, new) for old, new in zip(before, after, strict=True))
 

@@ -23,7 +23,7 @@ DEFAULT_SIGNATURE: Final = "(Tensor x) -> Tensor"
 
 @dataclass(frozen=True, slots=True)
 class NewOp:
-    """The result: the written files."""
+    """The result of `new_op`: the written files."""
 
     facts: OpFacts
     way: str

@@ -28,7 +28,7 @@ class Who:
 
 
 def rows(registrations: Registrations) -> tuple[tuple[str | int, ...], ...]:
-    """One row a registration, by overload and in the order in which routes are tried."""
+    """One row for each registration, sorted by overload."""
     found: list[tuple[str | int, ...]] = []
     for item in sorted(registrations, key=lambda item: item.overload):
         by, what = item.owner, (item.dialect, item.kind)

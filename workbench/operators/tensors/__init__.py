@@ -1,1 +1,1 @@
-"""torch's tensors and containers: their element types, their memory, and what a record may hold of them."""
+"""PyTorch's tensors and containers: element types, memory, and the values that a record may hold."""

@@ -1,5 +1,5 @@
-"""The strides of attention's result: PyTorch's fused kernel has others than the products it stands for, and a user's
-`view` may need them."""
+"""The strides of attention's result: PyTorch's fused kernel returns other strides than the products into which
+attention decomposes, and a user's `view` may need these."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from workbench.ground.torch_inside.tensor_inside import attention_kernel
 
 @contextmanager
 def also_going_back(mode: TorchFunctionMode) -> Generator[None]:
-    """The mode within the block, and also where a checkpoint calls a part of the forward pass again: inside of the
-    function that goes back it would not be at work."""
+    """Applies the mode within the block, and also where a checkpoint repeats a part of the forward pass: there, inside
+    the backward pass, the mode would not be active."""
 
     def under_it(engine: Callable[..., object]) -> Callable[..., object]:
         def run(*given: object, **named: object) -> object:
@@ -33,12 +33,14 @@ def also_going_back(mode: TorchFunctionMode) -> Generator[None]:
 
 
 def as_fused(result: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The result of a call of `scaled_dot_product_attention`, laid out as PyTorch would if none took it apart."""
+    """The result of a call of `scaled_dot_product_attention`, with the strides that PyTorch gives it without
+    decomposition."""
     return result.transpose(1, 2).contiguous().transpose(1, 2) if _is_fused(args, kwargs) else result
 
 
 def _is_fused(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """True if PyTorch computes this attention by its fused kernel, asked with tensors of the same kinds."""
+    """True if PyTorch chooses its fused kernel for this call; asks PyTorch with tensors of the same kinds but without
+    data."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     with sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]), no_modes():

@@ -1,6 +1,7 @@
-"""Lists, dicts and objects that a call is given, and what it leaves in them: a cache, for instance, grows by each call.
+"""The lists, dicts and objects among a call's arguments, and what the call leaves in them: a cache, for instance, grows
+by each call.
 
-A call that has them hold other things leaves these as results of its graph; a run puts them there.
+The graph of a call that changes their contents returns the new contents as results; a run writes them back.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class CallContainers:
     @staticmethod
     def of(args: Sequence[object], kwargs: Mapping[str, object], name: str) -> CallContainers:
         places = dict(containers.stores((tuple(args), dict(kwargs))))
-        places.pop("[1]", None)  # the dict of keyword arguments is a new one in each call
+        places.pop("[1]", None)  # each call has a new dict of keyword arguments
         given = CallContainers(name, places, {})
         return CallContainers(name, places, {place: given._contents(place, Flat()) for place in places})
 
@@ -48,7 +49,8 @@ class CallContainers:
         return Tree("call", ("", *changed), (result, *left)), flat
 
     def refuse_twice(self, tree: Tree) -> None:
-        """Refuses a call that changes a container which stands at two places: the graph knows them as two."""
+        """Refuses a call that changes a container which is passed at two places: the graph treats it as two
+        containers."""
         for place in tree.keys[1:] if tree.kind == "call" else ():
             for other, store in self.places.items():
                 if other != place and store is self.places[place]:
@@ -62,7 +64,7 @@ class CallContainers:
         return Flat(root, known={id(store): place for place, store in self.places.items()})
 
     def _contents(self, place: str, flat: Flat) -> Contents:
-        """The contents of a container; of containers in it that were given as well, only the places."""
+        """The contents of a container; for containers in it that are arguments too, only the places."""
         flat.known = self._flat("").known
         return containers.held_by(self.places[place], place, flat), flat.leaves
 

@@ -1,10 +1,10 @@
 """The containers around tensors: taking them off before a graph, putting them back after it.
 
-Lists, tuples, named tuples and dicts are known by themselves. So is every class that is registered with PyTorch
-(`torch.utils._pytree`), taken apart and made again as its registration says. Dataclasses, other mappings and plain
-objects are taken apart by what they hold, and made again without a call of their own code: what `__init__` would add
-is there already. What an object holds beside tensors, numbers and containers, such as a class, is kept as it is: the
-record has its name, and the live function the thing itself.
+Lists, tuples, named tuples and dicts are built in. Classes that are registered with PyTorch (`torch.utils._pytree`) are
+taken apart and made again as their registration says. Dataclasses, other mappings and plain objects are taken apart
+into their items and attributes, and made again without a call of their own code: what `__init__` would add is there
+already. What an object holds beside tensors, numbers and containers, such as a class, is kept as it is: the record has
+its name, and the live function the thing itself.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from workbench.operators.tensors.same_value import same_value
 from workbench.operators.tensors.torch_literals import from_literal, to_literal
 
 Maker = Callable[[list[Any]], object]
-"""Makes a container of its parts."""
+"""Makes a container from its parts."""
 
 Classes = Mapping[str, Maker]
-"""The makers of user-defined containers that a call met, and of kept things."""
+"""The makers of the user-defined containers that a call met, and of kept things, by `_key`."""
 
 NO_CLASSES: Classes = MappingProxyType({})
 
 
 class NotATree(TypeError):
-    """Something in the containers is no tensor, no container that is known, and no plain constant."""
+    """A value in the containers is no tensor, no known container and no plain constant."""
 
     def __init__(self, path: str, value: object, why: str) -> None:
         super().__init__(f"{path}: {why}")
@@ -47,7 +47,7 @@ class NotATree(TypeError):
 
 @dataclasses.dataclass(frozen=True)
 class Kept:
-    """The maker of what is no container and no constant: the thing itself."""
+    """The maker of a thing that is no container and no constant: it returns the thing itself."""
 
     value: object
 
@@ -55,7 +55,7 @@ class Kept:
         return self.value
 
     def same(self, other: object) -> bool:
-        """True if a call that is given the other one computes the same."""
+        """True if a call computes the same with `other` in place of the kept thing."""
         return same_value(self.value, other)
 
 
@@ -65,14 +65,14 @@ class _Apart:
 
     kind: str
     places: list[str]
-    """The path from it to each part, as Python."""
+    """The path from the container to each part, as Python code."""
     parts: list[object]
     keys: tuple[str, ...] = ()
     cls: type | None = None
-    """The class, if it is of one of its own."""
+    """The class, unless it is list, tuple or dict."""
     make: Maker | None = None
     context: str | None = None
-    """Its other data, such as the keys of a dict."""
+    """The container's other data as text, such as what its registration with PyTorch keeps."""
 
     def tree(self, items: Sequence[Tree]) -> Tree:
         context = Literal("str", self.context) if self.context is not None else None
@@ -84,15 +84,17 @@ class Flat:
     """Containers taken apart, all the way down."""
 
     root: str = ""
-    """The begin of the names of kept things."""
+    """The prefix of the names of kept things."""
     leaves: list[tuple[str, torch.Tensor]] = dataclasses.field(default_factory=list[tuple[str, torch.Tensor]])
     """The tensors in order, each with the path that leads to it."""
     classes: dict[str, Maker] = dataclasses.field(default_factory=dict[str, Maker])
     known: Mapping[int, str] = dataclasses.field(default_factory=dict[int, str])
-    """Containers that stand somewhere else, by `id`, with the places: such a one is named instead of taken apart."""
+    """The places of containers that are held elsewhere, by `id`: such a container is recorded by its place and not
+    taken apart."""
 
     def take(self, value: object, path: str, above: tuple[object, ...] = (), *, inside: bool = False) -> Tree:
-        """The containers of `value`, which stands at `path`; `inside` an object may be other things than constants."""
+        """Takes `value` apart, which is at `path`. `inside` an object, things that are no constants are kept as they
+        are."""
         if isinstance(value, torch.Tensor):
             self.leaves.append((path, value))
             return Tree("leaf")
@@ -136,7 +138,7 @@ def flatten(value: object, path: str = "") -> tuple[Tree, list[tuple[str, torch.
 
 
 def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """All that stands in containers, tensors or not, with the paths; what is no container is a leaf."""
+    """Yields everything in containers that is no container itself, tensors or not, with its path."""
     apart = None if isinstance(value, torch.Tensor) else _apart(value, path)
     if apart is None:
         yield path, value
@@ -146,7 +148,7 @@ def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
 
 
 def stores(value: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """The lists, dicts and objects in containers, which a call can have hold other things, with the paths to them."""
+    """Yields the lists, dicts and objects in containers, whose contents a call can change, with their paths."""
     apart = None if isinstance(value, torch.Tensor) else _apart(value, path)
     if apart is None:
         return
@@ -157,24 +159,24 @@ def stores(value: object, path: str = "") -> Iterator[tuple[str, object]]:
 
 
 def can_change(value: object) -> bool:
-    """True if a container can be given other things to hold."""
+    """True if the contents of a container can be changed."""
     return not isinstance(value, (tuple, torch.Size))
 
 
 def held_by(store: object, path: str, flat: Flat) -> Tree:
-    """Takes one list, dict or object apart; of the containers in it that `flat` knows, the places are noted."""
+    """Takes one list, dict or object apart; the containers in it that `flat` knows are recorded by their places."""
     apart = _apart(store, path)
     assert apart is not None, "a container is one"
     return flat.take_parts(apart, store, path)
 
 
 def can_become(value: object) -> bool:
-    """True if `become` can have it hold other things; else only its class knows how."""
+    """True if `become` can change the contents of a container; for others only their class knows how."""
     return isinstance(value, (list, dict)) or type(value) not in pytree.SUPPORTED_NODES
 
 
 def become(store: object, like: object) -> None:
-    """Has a list, dict or object hold what another one of its class holds."""
+    """Gives a list, dict or object the contents of another of its class."""
     own = cast("Any", store)
     if isinstance(store, (list, dict)):
         refill(own, contents(cast("Store", like)))
@@ -186,13 +188,13 @@ def become(store: object, like: object) -> None:
 
 
 def _key(tree: Tree) -> str:
-    """The key in `Classes` for the maker of a container of a class of its own, or of a kept thing."""
+    """The key in `Classes` of the maker of a user-defined container or a kept thing."""
     context = str(tree.constant.value) if tree.constant is not None else ""
     return " ".join([tree.cls, context, *tree.keys])
 
 
 def _apart(value: object, path: str) -> _Apart | None:
-    """None for what is no container that is known."""
+    """Takes a container apart, one level deep; None if `value` is no known container."""
     cls = type(value)
     if (names := _field_names(value)) or cls in (list, tuple, torch.Size):
         items = list(cast("list[object]", value))
@@ -216,7 +218,7 @@ _OF_PYTHON = 1 << 9
 
 
 def _is_plain_object(value: object) -> bool:
-    """True if its attributes are all there is to it: it can be made of them without a call of its own code."""
+    """True if an object is nothing but its attributes: it can be made from them without a call of its own code."""
     cls = type(value)
     if not hasattr(value, "__dict__") or callable(value) or isinstance(value, enum.Enum):
         return False
@@ -228,7 +230,7 @@ def _is_plain_object(value: object) -> bool:
 
 
 def _has_no_tensor(value: object) -> bool:
-    """True if it can be kept as it is: nothing that changes from call to call, and a graph would have to read."""
+    """True if a value can be kept as it is: it holds no tensor, which a graph would have to read at each call."""
     if isinstance(value, (type, enum.Enum, types.ModuleType, types.BuiltinFunctionType)):
         return True
     if isinstance(value, (set, frozenset)):
@@ -268,7 +270,8 @@ def _as_registered(value: object, node: pytree.NodeDef) -> _Apart:
 
 
 def _by_what_it_holds(value: object, path: str) -> _Apart:
-    """A mapping's items, then attributes; an attribute that is one of the items, as in a `ModelOutput`, is no part."""
+    """Takes apart a mapping's items, then attributes. An attribute that is one of the items, as in a `ModelOutput`, is
+    no part."""
     stored = _items_of(value)
     for key in stored:
         if to_literal(key) is None:
@@ -296,7 +299,7 @@ def _by_what_it_holds(value: object, path: str) -> _Apart:
 
 
 def _items_of(value: object) -> dict[object, object]:
-    """The items of a dict as it has them, whatever its class makes of a look-up; none for anything else."""
+    """The items that a dict holds, read past its class's own look-up; empty for anything else."""
     base = next((each for each in (OrderedDict, dict) if issubclass(type(value), each)), None)
     return dict(cast(Any, base).items(value)) if base is not None else {}
 
@@ -314,7 +317,7 @@ def _made(cls: type, items: dict[object, object], attributes: dict[str, object],
 
 
 def _set(value: object, name: str, part: object) -> None:
-    """Gives it an attribute, whatever its class does where one is set."""
+    """Sets an attribute of an object past its class's own `__setattr__`."""
     if isinstance(inspect.getattr_static(type(value), name, None), types.MemberDescriptorType):
         object.__setattr__(value, name, part)
     else:
@@ -331,10 +334,9 @@ NOWHERE: Mapping[str, object] = MappingProxyType({})
 def rebuild(
     tree: Tree, leaves: list[torch.Tensor], classes: Classes = NO_CLASSES, places: Mapping[str, object] = NOWHERE
 ) -> object:
-    """`leaves` back in their containers. One of a class that `classes` does not have becomes a plain tuple.
+    """Puts `leaves` back into their containers. A container whose class `classes` does not have becomes a plain tuple.
 
-    `places` has the containers that stand somewhere else already. Those that a call changes hold afterwards what it
-    left in them.
+    `places` has the containers that exist already; those that the call changed get their new contents.
     """
     return _rebuild(tree, iter(leaves), classes, places)
 

@@ -1,8 +1,8 @@
-"""Tensors of the user's that another tensor stands for, in this thread alone.
+"""Doubles: tensors that replace a user's tensors, in this thread alone.
 
-A function of the user's reads its own tensors from variables, attributes and lists that all threads share. So they stay
-there as they are, and each call of PyTorch's that is given one of them gets its double in its place. What is made in
-place of a double is handed back as the tensor that it stands for: the function never sees a double.
+A user's function reads its own tensors from variables, attributes and lists that all threads share, so these stay as
+they are. A call of PyTorch that gets such a tensor gets its double instead, and a double among the call's results is
+handed back as its tensor: the function never sees a double.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TENSOR: Final = cast("Any", torch.Tensor)
 
 
 class Doubles(TorchFunctionMode):
-    """Within the block, calls of PyTorch's functions in this thread get doubles in place of the tensors."""
+    """Within the block, calls of PyTorch's functions in this thread get doubles in place of their tensors."""
 
     def __init__(self, pairs: Iterable[tuple[torch.Tensor, torch.Tensor]]) -> None:
         """Takes pairs of a tensor and its double."""
@@ -44,19 +44,18 @@ class Doubles(TorchFunctionMode):
         return tree_map_only(torch.Tensor, lambda each: self._double.get(id(each), each), values)
 
     def themselves(self, values: Any) -> Any:
-        """The same values with the tensors in place of doubles; a shape stays a `torch.Size`, of which a map over trees
-        makes a tuple."""
+        """The same values with the tensors in place of doubles. A `torch.Size` stays as it is: a map over trees would
+        make it a tuple."""
         if isinstance(values, torch.Size):
             return values
         return tree_map_only(torch.Tensor, lambda each: self._itself.get(id(each), each), values)
 
     @contextmanager
     def going_back(self) -> Generator[None]:
-        """For a function that takes gradients, in turn (`workbench.ground.environment.turns`): doubles get them, and
-        hooks and functions with a backward pass of their own see what the function sees.
+        """Surrounds a function that takes gradients, in turn (`workbench.ground.environment.turns`): doubles get the
+        gradients, and hooks and functions with a backward pass of their own see what the function sees.
 
-        PyTorch asks no mode about the engine of its gradients and about `Function.apply`. Other threads get both as
-        they are.
+        PyTorch asks no mode about its autograd engine and about `Function.apply`, so both are replaced for this thread.
         """
         function, caller = cast(Any, torch.autograd.Function), threading.get_ident()
         apply = function.__dict__["apply"]
@@ -85,7 +84,7 @@ class Doubles(TorchFunctionMode):
 
 
 def _with_hooks(tensor: torch.Tensor, double: torch.Tensor) -> None:
-    """Has the double call the tensor's hooks."""
+    """Registers the tensor's hooks with its double."""
     if not double.requires_grad:
         return
     of_gradient, of_accumulated = TENSOR_HOOKS
@@ -96,7 +95,7 @@ def _with_hooks(tensor: torch.Tensor, double: torch.Tensor) -> None:
 
 
 def _with_tensor(hook: Callable[[torch.Tensor], object], tensor: torch.Tensor) -> Callable[[torch.Tensor], object]:
-    """The hook, called with this tensor whichever it is given."""
+    """Wraps the hook so that it is called with this tensor, whichever tensor it gets."""
     return lambda _: hook(tensor)
 
 
@@ -106,6 +105,6 @@ def _hooks(tensor: torch.Tensor, name: str) -> list[Callable[..., object]]:
 
 
 def alias(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor of the same memory, which requires a gradient where the tensor is a leaf that does."""
+    """A tensor over the same memory, which requires a gradient if the tensor is a leaf that does."""
     result = tensor.detach()
     return result.requires_grad_() if tensor.is_leaf and tensor.requires_grad else result

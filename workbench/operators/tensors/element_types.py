@@ -1,4 +1,4 @@
-"""torch's element types by the names that records give them, for all who know torch."""
+"""PyTorch's element types by the names that records use."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """`f32` for `torch.float32`; torch's own name for the types no machine here knows."""
+    """`f32` for `torch.float32`; PyTorch's own name for types that no machine here has."""
     return _DTYPE_NAMES.get(dtype, str(dtype).removeprefix("torch."))
 
 
 def uninitialised(count: int, dtype: torch.dtype) -> torch.Tensor:
-    """Memory for so many elements. What is copied into quantised ones brings its scale along."""
+    """Uninitialised memory for `count` elements. Quantised elements take the scale of what is copied into them."""
     if dtype in _QUANTISED:
         return empty_quantised(count, dtype)
     return torch.empty(count, dtype=dtype)
@@ -42,12 +42,12 @@ def uninitialised(count: int, dtype: torch.dtype) -> torch.Tensor:
 def seen_as(
     base: torch.Tensor, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, dtype: torch.dtype
 ) -> torch.Tensor:
-    """The memory of `base` as elements of any type; `offset` counts such elements from where the memory begins."""
+    """The memory of `base` as elements of any type; `offset` counts such elements from the start of the memory."""
     if dtype != base.dtype:
         size = base.element_size()
         flat = base.as_strided((base.untyped_storage().nbytes() // size,), (1,), 0)
         if base.is_complex() and dtype == base.real.dtype:
-            base = torch.view_as_real(flat).reshape(-1)  # which gradients go through, as through the other
+            base = torch.view_as_real(flat).reshape(-1)  # gradients pass this view and the next
         elif dtype.is_complex and dtype.itemsize == 2 * size and base.is_floating_point():
             base = torch.view_as_complex(flat[: flat.numel() // 2 * 2].view(-1, 2))
         else:

@@ -1,6 +1,6 @@
 """The contents of lists and dicts, read past the methods of a user's subclass.
 
-A dict may make what it is asked for anew at each look. What it holds is put back as it was, not as what it made.
+A subclass of dict may make a new object at each look-up. These functions read and write the objects that it holds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Store = list[object] | dict[object, object]
 
 
 def contents(store: Store) -> Store:
-    """A plain list or dict of the very objects that a list or dict holds, in its order."""
+    """A plain list or dict with the objects that a list or dict really holds, in its order."""
     own = _own_class(store)
     if isinstance(store, list):
         return own.__getitem__(store, slice(None))
@@ -25,7 +25,7 @@ def item(key: object, store: Any) -> object:
 
 
 def refill(store: Store, held: Store) -> None:
-    """Has it hold these objects instead of what it holds."""
+    """Replaces the contents of a list or dict by those of `held`."""
     own = _own_class(store)
     if isinstance(held, list):
         own.__setitem__(store, slice(None), held)
@@ -36,6 +36,7 @@ def refill(store: Store, held: Store) -> None:
 
 
 def _own_class(store: object) -> Any:
-    """The class of Python's own that keeps its items: an ordered dict has a list of the keys beside."""
+    """Python's own class that keeps the items of a list, dict or tuple. An ordered dict is named first: it also keeps
+    the order of its keys."""
     kinds: tuple[Any, ...] = (OrderedDict, dict, list, tuple)
     return next(each for each in kinds if isinstance(store, each))

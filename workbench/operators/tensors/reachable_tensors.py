@@ -1,7 +1,7 @@
-"""Tensors a callable holds: parameters and buffers of modules, and what its functions close over.
+"""The tensors that a callable holds: parameters and buffers of modules, and what its functions close over.
 
-A captured graph names them by how the user would write them and reads them again at every call, so a record needs
-no weights and a run sees today's ones.
+A captured graph names them as the user would write them and reads them again at every call: a record needs no weights,
+and a run uses the current ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from workbench.operators.tensors.raw_contents import Store, contents, item
 
 @dataclass(frozen=True)
 class Held:
-    """One tensor a callable holds: where, and how to read it again."""
+    """A tensor that a callable holds, with its path and a function that reads it again."""
 
     kind: str
     """parameter, buffer or closure; gradient or state where a training step is captured."""
@@ -46,10 +46,10 @@ class Reachable:
     optimizers: dict[int, tuple[str, Callable[[], object]]] = field(
         default_factory=dict[int, tuple[str, "Callable[[], object]"]]
     )
-    """Optimizers by `id`, each with its path and how to read it again."""
+    """Optimizers by `id`, each with its path and a function that reads it again."""
     containers: list[object] = field(default_factory=list[object])
-    """Objects that can be given other tensors to hold: lists, dicts, objects with attributes, modules among them, and
-    functions, whose globals and closed-over names can."""
+    """Objects in which tensors can be replaced: lists, dicts, objects with attributes, modules among them, and
+    functions, by their globals and closed-over variables."""
 
 
 def reachable(target: object) -> Reachable:
@@ -60,8 +60,8 @@ def reachable(target: object) -> Reachable:
 
 
 def _visit(value: object, path: str, read: Callable[[], object], found: Reachable, seen: set[int]) -> None:
-    """Depth first. `read` gives the object at `path` again, as it is then."""
-    if issubclass(type(value), torch.Tensor):  # a stand-in, as of a mock library, only says that it is one
+    """Finds the tensors in `value`, depth first. `read` returns what is at `path` when it is called."""
+    if issubclass(type(value), torch.Tensor):  # by its type: a mock object only claims to be a tensor
         kind, tensor = "parameter" if isinstance(value, nn.Parameter) else "closure", cast("torch.Tensor", value)
         found.tensors.setdefault(id(value), Held(kind, path, tensor, cast("Callable[[], torch.Tensor]", read)))
         return
@@ -73,7 +73,7 @@ def _visit(value: object, path: str, read: Callable[[], object], found: Reachabl
 
 
 def _looked_into(value: object, path: str, read: Callable[[], object], found: Reachable) -> list[Part]:
-    """The direct parts of `value`. It is noted itself, as what tensors can be put into."""
+    """The direct parts of `value`. Also notes `value` itself, if tensors can be put into it."""
     try:
         if isinstance(value, torch.optim.Optimizer):
             found.optimizers[id(value)] = path, read
@@ -83,7 +83,7 @@ def _looked_into(value: object, path: str, read: Callable[[], object], found: Re
         found.containers += [*([value] if _stores(value) else []), *_functions(value)]
     except RecursionError:
         raise
-    except Exception:  # any exception of the code of its class: one that says it is a list, and cannot be read as one
+    except Exception:  # its class may raise anything: it may claim to be a list, and not be readable as a list
         if issubclass(type(value), nn.Module):
             raise
         return []
@@ -91,17 +91,18 @@ def _looked_into(value: object, path: str, read: Callable[[], object], found: Re
 
 
 def _stores(value: object) -> bool:
-    """True if tensors can be put into it."""
+    """True if tensors can be put into a value."""
     return isinstance(value, (list, dict, set, deque, nn.Module)) or (
         attributes_of(value) is not None and not callable(value)
     )
 
 
 def attributes_of(value: object) -> dict[str, object] | None:
-    """The dict that an object keeps its attributes in. Some have none, and answer for any attribute."""
+    """The dict in which an object keeps its attributes; None if it has no such dict, as objects that answer for any
+    attribute."""
     try:
         found: object = vars(value)
-    except Exception:  # it has none, or the code of its class raised
+    except Exception:  # there is none, or the code of the object's class raised
         return None
     return cast("dict[str, object]", found) if type(found) is dict else None
 
@@ -120,7 +121,8 @@ def _functions(value: object) -> list[object]:
 
 
 def variables(function: types.FunctionType) -> Iterator[tuple[dict[str, object] | types.CellType, str]]:
-    """The cells of its closed-over variables and the dict of the globals that its code names, each with the name."""
+    """Yields the cell of each closed-over variable, and the dict of globals for each global that the code names; each
+    with the name."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         yield cell, name
     for name in _globals(function):
@@ -128,7 +130,8 @@ def variables(function: types.FunctionType) -> Iterator[tuple[dict[str, object] 
 
 
 def _globals(function: types.FunctionType) -> list[str]:
-    """The globals that the code, or code nested in it, names. PyTorch's and Python's have no tensor of the user's."""
+    """The names of the globals that a function's code, or code nested in it, reads. PyTorch's and Python's own
+    functions hold no tensor of the user's, so they have none."""
     top = str(function.__module__).partition(".")[0]
     return (
         []
@@ -138,7 +141,7 @@ def _globals(function: types.FunctionType) -> list[str]:
 
 
 def after(read: Callable[[], object], step: Callable[[Any], object]) -> Callable[[], object]:
-    """Reads an object, and takes a step from it to its part."""
+    """Returns a function that reads an object and takes a part of it by `step`."""
     return lambda: step(read())
 
 
@@ -153,13 +156,14 @@ def _visit_module(module: nn.Module, path: str, read: Callable[[], object], foun
 
 
 OF_THEIR_OWN = logging.Logger, logging.Handler, threading.Thread
-"""Objects that lead to all others of their kind in the process, and change by themselves at any time."""
+"""Classes of objects that are not searched: they lead to all others of their kind in the process, and change at any
+time."""
 
 Part = tuple[str, object, Callable[[Any], object]]
 
 
 def _parts(value: object) -> Iterator[Part]:
-    """The direct parts of `value`: suffix of the path, the part, and how to take it out again."""
+    """The direct parts of `value`: the suffix of the path, the part, and a function that takes the part out again."""
     if isinstance(value, (list, tuple)):
         held = contents(cast("Store", value)) if isinstance(value, list) else cast("tuple[object, ...]", value)
         for i, part in enumerate(held):
@@ -178,7 +182,7 @@ def _parts(value: object) -> Iterator[Part]:
         yield from _module_parts(value)
     elif (own := attributes_of(value)) is not None and not type(value).__module__.startswith("torch"):
         apart = ("state", "param_groups") if isinstance(value, torch.optim.Optimizer) else ()
-        yield from attributes(value, tuple(name for name in own if name not in apart))  # a training step has these
+        yield from attributes(value, tuple(name for name in own if name not in apart))  # a training step records these
         yield from _methods(type(value))
 
 
@@ -193,7 +197,7 @@ def attribute(name: str, value: object) -> object:
 
 
 def _module_parts(module: nn.Module) -> Iterator[Part]:
-    """Plain attributes and children (their own plain attributes), and what the methods' code closes over."""
+    """A module's plain attributes, its children, and the variables that its methods read."""
     own = set(MODULE_STORES) | set(vars(nn.Module()))
     yield from attributes(module, tuple(name for name in vars(module) if name not in own))
     yield from attributes(module, tuple(name for name, child in module.named_children() if child is not module))
@@ -213,7 +217,7 @@ def _of_function(function: types.FunctionType, step: Callable[[Any], object], _:
 
 
 def function_parts(function: types.FunctionType) -> Iterator[Part]:
-    """Closed-over variables and globals."""
+    """A function's closed-over variables, globals and default values."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
         try:
             yield f".{name}", cell.cell_contents, functools.partial(_cell, name)
@@ -234,12 +238,12 @@ def _cell(name: str, function: types.FunctionType) -> object:
 
 def _item_of(attribute: str, key: object, function: types.FunctionType) -> object:
     held: Any = getattr(function, attribute) or {}
-    return held[key]  # a LookupError where it is gone
+    return held[key]  # raises a LookupError if the item is gone
 
 
 @functools.lru_cache(4096)
 def _global_names(code: types.CodeType) -> frozenset[str]:
-    """The names that the code, or code nested in it, looks up as globals: those of attributes are others."""
+    """The names that the code, or code nested in it, looks up as globals; names of attributes do not count."""
     found = {each.argval for each in dis.get_instructions(code) if each.opname in _OF_GLOBALS}
     inner = (_global_names(each) for each in code.co_consts if isinstance(each, types.CodeType))
     return frozenset(found).union(*inner)

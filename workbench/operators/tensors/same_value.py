@@ -15,7 +15,7 @@ def same_value(one: object, other: object) -> bool:
         return True
     if type(one) is not type(other):
         return False
-    if isinstance(one, np.generic) and isinstance(other, np.generic):  # of one class, so of one type
+    if isinstance(one, np.generic) and isinstance(other, np.generic):  # the classes are equal, so the element types are
         return one.tobytes() == other.tobytes() or bool(one != one and other != other)
     if isinstance(one, (float, complex)):
         return repr(one) == repr(other)
@@ -32,10 +32,10 @@ def same_value(one: object, other: object) -> bool:
 
 
 def differing(then: Mapping[Any, Any], now: Mapping[Any, Any], same: Callable[[Any, Any], bool]) -> list[Any]:
-    """The keys whose values are others now, or that only one of two dicts has."""
+    """The keys whose values differ, or that only one of the two dicts has."""
     return [key for key in {**then, **now} if key not in then or key not in now or not same(then[key], now[key])]
 
 
 def _of_a_set(member: object) -> object:
-    """A member of a set as a value of its own: sets take 0.0 and -0.0 for one number."""
+    """A text that tells numbers of a set apart: sets take 0.0 and -0.0 for one number. Empty for other members."""
     return repr(member) if isinstance(member, (float, complex)) else ""

@@ -1,8 +1,8 @@
-"""The memory of tensors: if strides describe it, and a plain tensor of the same numbers where they do not.
+"""The memory of tensors: tests if strides describe it, and plain tensors with the same numbers.
 
 PyTorch has tensors whose numbers are not those in memory: negative and conjugate views change the sign when they are
 read, a zero tensor has no memory at all. A kernel reads memory, so these are made plain first; tensors that cannot be
-(sparse, quantized, wrapped) are refused by name.
+made plain (sparse, quantized, wrapped) are refused by name.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from workbench.ir import graph
 
 
 def span(tensor: torch.Tensor) -> int:
-    """Elements of memory from a tensor's first to its last."""
+    """The number of elements of memory from a tensor's first element to its last."""
     return graph.span(map(int, tensor.shape), map(int, tensor.stride()))
 
 
 _COUNTED: Final = 1 << 22
-"""Elements up to which it is seen one by one whether two tensors share some."""
+"""The number of elements up to which two tensors are compared element by element."""
 
 
 def share_elements(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """True if some byte is part of both. Large ones whose first and last bytes cross are taken to share some."""
+    """True if two tensors share a byte. Large tensors, and tensors with elements of different sizes, count as sharing
+    one if their ranges of bytes overlap."""
     if not one.numel() or not other.numel() or memory_of(one) != memory_of(other):
         return False
     (first, last), (begin, end) = _reach(one), _reach(other)
@@ -64,8 +65,8 @@ _Extents: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
 
 
 def _boxes(one: torch.Tensor, other: torch.Tensor) -> list[_Extents] | None:
-    """Of two tensors of equal strides that nest, as pieces of one tensor have, begin and extent of both in each dim;
-    None for others. What is left below the smallest stride is a dim as well."""
+    """For two tensors with equal strides that nest, as pieces of one tensor have: the begin and the extent of both in
+    each dim. What is left of the offsets below the smallest stride counts as one more dim. None for other tensors."""
     if one.stride() != other.stride():
         return None
     axes = sorted(zip(one.stride(), one.shape, other.shape, strict=True), reverse=True)
@@ -75,7 +76,7 @@ def _boxes(one: torch.Tensor, other: torch.Tensor) -> list[_Extents] | None:
             return None
         (begin, rests[0]), (start, rests[1]) = divmod(rests[0], stride), divmod(rests[1], stride)
         ends = [begin + int(extents[0]), start + int(extents[1])]
-        if inside and max(ends) * stride > inside:  # goes on in the next piece of the dim before
+        if inside and max(ends) * stride > inside:  # reaches into the next row of the dim before
             return None
         found.append(((begin, int(extents[0])), (start, int(extents[1]))))
         inside = int(stride)
@@ -83,13 +84,13 @@ def _boxes(one: torch.Tensor, other: torch.Tensor) -> list[_Extents] | None:
 
 
 def _reach(tensor: torch.Tensor) -> tuple[int, int]:
-    """The bytes of its memory from a tensor's first element to behind its last."""
+    """The first byte of a tensor in its memory, and the byte behind its last."""
     first, size = int(tensor.storage_offset()), tensor.element_size()
     return first * size, (first + span(tensor)) * size
 
 
 def _places(tensor: torch.Tensor) -> npt.NDArray[np.int64]:
-    """The place of each element in its memory."""
+    """The place of each element of a tensor in its memory."""
     steps = zip(tensor.shape, tensor.stride(), strict=True)
     axes = [np.arange(int(extent)) * int(stride) for extent, stride in steps]
     return int(tensor.storage_offset()) + sum(np.ix_(*axes), np.zeros((), np.int64)).ravel()
@@ -104,12 +105,13 @@ def copied(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def is_lazy(tensor: torch.Tensor) -> bool:
-    """True if its numbers are others than those in its memory."""
+    """True if a tensor's numbers are not those in its memory."""
     return tensor.is_neg() or tensor.is_conj() or is_zero_tensor(tensor)
 
 
 def plain(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor itself without autograd's graph, or a copy with the same strides if it is not what memory says."""
+    """The tensor itself without autograd's graph; a copy with the same strides if its numbers are not those in memory,
+    or are not aligned."""
     if is_zero_tensor(tensor):
         zeros = torch.zeros(span(tensor), dtype=tensor.dtype, device=tensor.device)
         return zeros.as_strided(tensor.shape, tensor.stride())
@@ -123,7 +125,7 @@ def _aligned(tensor: torch.Tensor) -> bool:
 
 
 def unreadable(tensor: torch.Tensor) -> str:
-    """Why a kernel cannot read the tensor, with what to give instead; empty when it can."""
+    """The reason why a kernel cannot read the tensor, with what to give instead; empty if it can."""
     if isinstance(tensor, FakeTensor):
         return "is a fake tensor, which has a shape and no numbers: give a real one, or one of the device 'meta'"
     if why := not_strided(tensor):
@@ -146,7 +148,8 @@ def unreadable(tensor: torch.Tensor) -> str:
 
 
 def not_strided(tensor: torch.Tensor) -> str:
-    """Why no strides say where the tensor's numbers are, with what to give instead; empty when they do."""
+    """The reason why strides do not describe where the tensor's numbers are, with what to give instead; empty if they
+    do."""
     if tensor.is_nested:
         return "is a nested tensor: give its parts one by one, or padded, torch.nested.to_padded_tensor(x, 0.0)"
     if tensor.is_quantized:
@@ -168,13 +171,14 @@ def _bytes(tensor: torch.Tensor) -> int:
 
 
 def refuse_unreadable(tensor: torch.Tensor, what: str, name: str) -> None:
-    """`what` is how the user calls it, `name` the function it is for. Stand-ins have a layout too."""
+    """Refuses a tensor that strides do not describe, fake tensors too. `what` is the user's word for it, `name` the
+    function."""
     if why := not_strided(tensor):
         raise UnreadableTensor(name, what, why)
 
 
 def refuse_unreadable_in(exported: ExportedProgram, name: str) -> None:
-    """Refuses them among what an exported graph is given and makes."""
+    """Refuses tensors that strides do not describe among the inputs and results of an exported graph."""
     for node in exported.graph.nodes:
         place = place_text(node.meta.get("stack_trace"))
         what = f"{node.target}" if node.op == "placeholder" else f"the result of {node.target}"

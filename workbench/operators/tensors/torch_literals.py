@@ -1,4 +1,4 @@
-"""Between torch's own objects and what a record may hold: types, literals, argument lists, overloads."""
+"""Converts between PyTorch's objects and what a record may hold: types, literals, argument lists, overloads."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _TORCH_ENUMS = {"layout": torch.layout, "memory_format": torch.memory_format}
 
 
 def to_type(tensor: torch.Tensor, *, base_offset: int = 0) -> TensorType:
-    """A tensor's type; its offset counts from `base_offset`, where the base it is a view of begins."""
+    """A tensor's type. If the tensor is a view, its offset counts from `base_offset`, where its base begins."""
     shape, strides = tuple(int(n) for n in tensor.shape), tuple(int(n) for n in tensor.stride())
     return TensorType(shape, dtype_name(tensor.dtype), strides, int(tensor.storage_offset()) - base_offset)
 
 
 def to_literal(value: object) -> Literal | None:
-    """The literal that says `value`, or None when it is nothing a record can hold."""
+    """The literal that stands for `value`; None if a record cannot hold `value`."""
     if value is None:
         return Literal("none", None)
     for kind, cls in (("bool", bool), ("int", int), ("float", float), ("str", str)):
@@ -42,12 +42,12 @@ def to_literal(value: object) -> Literal | None:
 
 
 def options_literal(options: Mapping[str, object]) -> Literal:
-    """A dict of plain values, which an op that runs graphs may take."""
+    """The literal for a dict of plain values, which an op that runs graphs may take."""
     return Literal("json", json.dumps(dict(options), sort_keys=True))
 
 
 def from_literal(literal: Literal) -> object:
-    """The Python or torch object a literal stands for."""
+    """The Python or PyTorch object that a literal stands for."""
     if literal.kind == "dtype":
         return to_dtype(str(literal.value))
     if literal.kind == "complex":
@@ -62,7 +62,7 @@ def from_literal(literal: Literal) -> object:
 
 
 def to_arg(value: object) -> Arg:
-    """A Python argument, made of references, numbers and lists of them, as a record's argument."""
+    """Converts a Python argument, made of references, numbers and lists of them, to a record's argument."""
     if isinstance(value, (Ref, Literal, Sequence, AtenGraph)):
         return value
     if isinstance(value, (list, tuple)):
@@ -74,7 +74,8 @@ def to_arg(value: object) -> Arg:
 
 
 def from_arg(arg: Arg, lookup: Callable[[str], object]) -> object:
-    """The Python argument a recorded one stands for, references replaced by `lookup`. A graph stays one."""
+    """The Python argument that a recorded one stands for, with references replaced by `lookup`. A graph stays a
+    graph."""
     if isinstance(arg, Ref):
         return lookup(arg.value)
     if isinstance(arg, AtenGraph):
@@ -85,8 +86,8 @@ def from_arg(arg: Arg, lookup: Callable[[str], object]) -> object:
 
 
 def to_overload(op: str) -> Callable[..., Any]:
-    """The torch overload of a recorded name such as `aten.softmax.int`. The record may be a file's, and PyTorch has
-    functions behind such names as well: one of them loads libraries."""
+    """The overload with a recorded name such as `aten.softmax.int`. Other functions with such names are refused: the
+    record may come from a file, and one of PyTorch's functions loads libraries."""
     found: object = torch.ops
     for part in op.split("."):
         found = getattr(found, part, None)

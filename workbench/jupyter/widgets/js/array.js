@@ -1,4 +1,5 @@
-// One matmul on its systolic array, cycle by cycle. Times are cycles of the array's clock since the first of them.
+// One matmul on its systolic array, cycle by cycle. Times are cycles of the array's clock since the matmul's first
+// cycle.
 import { ArrayWalk } from "./array_data.js";
 import { TILE_LEFT, paintArray, paintArrayTiles } from "./array_paint.js";
 import {
@@ -7,18 +8,18 @@ import {
 import { columnsOf } from "./timeline_data.js";
 
 const ARRAY_SPEEDS = [1, 10, 100, 1000, 10000]; // cycles a second
-const PLAY_SECONDS = 20; // the slowest speed that takes no longer is chosen at first
+const PLAY_SECONDS = 20; // the slowest speed that takes no longer is the first choice
 
-/** One matmul: in the lab that of the selected span, else the nearest that starts before it. */
+/** One matmul: in the lab the selected span's, else the nearest one that starts before the selected span. */
 export function createArray(host, { link, signal, spans = () => [] }) {
   const root = element("div", { class: "wb-array" });
   host.append(root);
   const step = (by) => scrub(at + by);
   const turn = (each) => (speed = each);
   const parts = makeArrayParts(root, { load: (which) => load(walk.header[which]), scrub, step, toTile, play, turn });
-  let matmuls = null; // their rows of the events, by when they start
+  let matmuls = null; // the matmuls' rows of the events, by when they start
   let walk = null;
-  let meant = null; // the span that was asked for last: answers may come late
+  let meant = null; // the span of the latest request: answers may come late
   let at = 0;
   let playing = 0;
   let speed = ARRAY_SPEEDS[0];
@@ -36,7 +37,7 @@ export function createArray(host, { link, signal, spans = () => [] }) {
     paint();
   }
 
-  /** Goes where somebody wants to go, which ends the playing. */
+  /** Goes to the cycle that the user chose, and stops playing. */
   function scrub(cycle) {
     if (playing) play();
     go(cycle);
@@ -83,7 +84,7 @@ export function createArray(host, { link, signal, spans = () => [] }) {
     if (matmuls.row.length) await load(wanted() ?? found.answer.first);
   }
 
-  /** The matmul of the selection; null where nothing is selected. */
+  /** The matmul of the selection; null if nothing is selected. */
   function wanted() {
     const rows = spans();
     if (!rows.length) return null;
@@ -134,7 +135,7 @@ export function createArray(host, { link, signal, spans = () => [] }) {
   return { selected, shown: selected, go, get walk() { return walk; }, get at() { return at; } };
 }
 
-/** The parts of the view, and what its controls do: `act` names it. */
+/** The elements of the view; its controls call functions of `act`. */
 function makeArrayParts(root, act) {
   const parts = {
     why: element("p", { class: "soft" }, "Opening the array…"),

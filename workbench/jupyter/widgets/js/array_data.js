@@ -1,8 +1,9 @@
-// One matmul on its array as numbers: what `workbench.explaining.views.timelines.arrays` packed, and what is at work in a cycle.
+// One matmul on its array as numbers, packed by `workbench.explaining.views.timelines.arrays`, and the elements at work
+// in a cycle.
 import { clamped } from "./common.js";
 import { columnsOf } from "./timeline_data.js";
 
-/** What the array does in a cycle: as `workbench.explaining.views.timelines.arrays` says, for a picture of every cycle. */
+/** The work of the array in each cycle, computed as in `workbench.explaining.views.timelines.arrays`. */
 export class ArrayWalk {
   constructor(block) {
     this.header = block.header;
@@ -25,7 +26,7 @@ export class ArrayWalk {
     return clamped(cycle - this.enters[tile] + 1, 0, this.streams[tile]);
   }
 
-  /** Tiles of which an element may be at work. */
+  /** The tiles that may have an element at work. */
   working(cycle) {
     const found = [];
     for (let tile = 0; tile < this.count && this.enters[tile] <= cycle; tile++) {
@@ -34,7 +35,7 @@ export class ArrayWalk {
     return found;
   }
 
-  /** Elements that multiply. */
+  /** The number of elements that multiply. */
   atWork(cycle) {
     return this.working(cycle).reduce((sum, tile) => {
       const first = cycle - this.enters[tile];
@@ -51,26 +52,27 @@ export class ArrayWalk {
       if (this.enters[tile] <= cycle && cycle < over) going.add("stream");
       if (over <= cycle && cycle < this.out[tile]) going.add("drain");
     }
-    if (going.has("stream")) going.delete("drain"); // results that leave meanwhile cost nothing
+    if (going.has("stream")) going.delete("drain"); // results that leave at the same time cost nothing
     const known = this.header.parts.map(([name]) => name).filter((name) => going.has(name));
     return known.length ? known : [cycle < this.header.length ? "switch" : "done"];
   }
 
-  /** A cycle of the run. */
+  /** A cycle of the array as a cycle of the run. */
   ofRun(cycle) {
     const [over, under] = this.header.clock;
     return this.header.phase + Math.ceil(((cycle - this.header.zero) * under) / over);
   }
 }
 
-/** Elements whose row and column add up to at most `last`. */
+/** The number of elements whose row and column add up to at most `last`. */
 function diagonals(last, rows, columns) {
   const triangle = (side) => (side > 0 ? (side * (side + 1)) / 2 : 0);
   const side = last + 1;
   return triangle(side) - triangle(side - rows) - triangle(side - columns) + triangle(side - rows - columns);
 }
 
-/** What each element does: 0 nothing, 1 holds what moved in or its sum, 2 multiplies, 3 multiplies for the tile after. */
+/** The state of each element: 0 nothing, 1 holds what moved in or its sum, 2 multiplies, 3 multiplies for the tile
+ *  after. */
 export function elementStates(walk, cycle) {
   const { rows, wide } = walk.header;
   const states = new Uint8Array(rows * wide);

@@ -3,12 +3,12 @@ import { elementStates } from "./array_data.js";
 import { CANVAS_FONT, coloursOf, fillBox, frameBox, partsOf, sizedContext, writeText } from "./canvas.js";
 import { clamped, grouped } from "./common.js";
 
-const MOST_CELLS = 128; // a side; of larger arrays a cell stands for several elements
+const MOST_CELLS = 128; // a side; in larger arrays a cell stands for several elements
 const ARRAY_SIDE = 264; // pixels
-const GUTTER = 12; // beside the array: what waits in it, what leaves it
+const GUTTER = 12; // pixels beside the array, for waiting rows and leaving sums
 const TILE_ROW = 12;
 const MOST_TILE_ROWS = 12;
-const LINES_FROM = 6; // pixels of a cell, from which on cells are told apart by lines
+const LINES_FROM = 6; // pixels of a cell, from which on lines separate the cells
 export const TILE_LEFT = 34;
 const ARRAY_COLOURS = ["raised", "k-LOAD", "k-MATMUL", "k-VECTOR", "k-STORE", "line", "soft", "ink"];
 
@@ -62,7 +62,7 @@ function lineCells(context, walk, scale, colour) {
   context.stroke();
 }
 
-/** To the left the rows that move in behind what is in use, to the right sums that move out. */
+/** Paints the rows that wait to move in on the left, and the sums that move out on the right. */
 function paintGutters(context, walk, cycle, scale, width, palette) {
   const incoming = walk.lastBegun(walk.moves_in, cycle);
   const waits = cycle >= walk.enters[0] && incoming > walk.lastBegun(walk.enters, cycle);

@@ -3,7 +3,7 @@ import { element } from "./common.js";
 
 export const CANVAS_FONT = "10.5px system-ui, sans-serif";
 
-/** Sizes a canvas, as sharp as the screen; returns its context, which counts from a corner `edge` inside. */
+/** Sizes a canvas for a sharp picture; returns its context, whose coordinates begin `edge` pixels inside the corner. */
 export function sizedContext(canvas, width, height, edge = 0) {
   const ratio = devicePixelRatio || 1;
   const sides = { width: width + 2 * edge, height: height + 2 * edge };
@@ -25,12 +25,12 @@ export function colourOf(root, name) {
   return found;
 }
 
-/** Several of them by their names. */
+/** Several colours by their names. */
 export function coloursOf(root, names) {
   return Object.fromEntries(names.map((name) => [name, colourOf(root, name)]));
 }
 
-/** The red, green and blue of such a colour. */
+/** The red, green and blue parts of such a colour. */
 export function partsOf(colour) {
   return colour.match(/[\d.]+/g).slice(0, 3).map(Number);
 }
@@ -50,7 +50,7 @@ export function frameBox(context, colour, line, left, top, width, height, dashes
   context.setLineDash([]);
 }
 
-/** Writes a text, with the middle of its height at `y`, at most so wide. */
+/** Writes a text whose middle height is at `y`, at most `most` pixels wide. */
 export function writeText(context, text, x, y, colour, align = "left", most = undefined) {
   context.textAlign = align;
   context.textBaseline = "middle";

@@ -1,7 +1,7 @@
-// What all widgets share: their frame, the link to Python, elements, the theme, sizes and keys.
+// The common parts of all widgets: their frame, the link to Python, elements, the theme, sizes and keys.
 
-/** Makes `{ render }` of a function that builds one widget.
- *  It is called with `{ model, root, link, signal }`; all that it starts ends when `signal` aborts. */
+/** Makes `{ render }` of a function that builds one widget. The function gets `{ model, root, link, signal }`;
+ *  everything that it starts ends when `signal` aborts. */
 export function widget(build) {
   return {
     render({ model, el }) {
@@ -27,7 +27,7 @@ export function widget(build) {
   };
 }
 
-/** An element with attributes and children; `true` and `false` set and leave out an attribute, and a function hears an
+/** An element with attributes and children. `true` and `false` set and leave out an attribute; a function listens to an
  *  event: `{ onclick: () => ... }`. */
 export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
@@ -39,20 +39,20 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-/** A button that calls `act`. Its `label` is its name where the text does not say enough, and its title. */
+/** A button that calls `act`. Its `label` is its title, and its name if the text does not say enough. */
 export function button(text, act, { label, ...attributes } = {}) {
   return element("button", { type: "button", "aria-label": label, title: label, onclick: act, ...attributes }, text);
 }
 
-/** Fills a `select` with `[value, text]`, and hides it where there is nothing to choose. */
+/** Fills a `select` with `[value, text]` pairs, and hides it if there is nothing to choose. */
 export function fillChoices(select, entries, chosen) {
   select.replaceChildren(...entries.map(([value, text]) => element("option", { value }, text)));
   select.value = chosen;
   select.hidden = entries.length < 2;
 }
 
-/** A table in a box that scrolls, both named `label`. Cells are texts, elements or ready cells; those of the columns
- *  `right`, by their places, stand to the right. */
+/** A table in a box that scrolls, both named `label`. Cells are texts, elements or ready cells; the columns with the
+ *  numbers in `right` are aligned to the right. */
 export function tableOf(label, heads, rows, { right = [], box = "scroll" } = {}) {
   const cell = (tag, told, place) => told instanceof HTMLTableCellElement ? told
     : element(tag, { class: right.includes(place) && "r", scope: tag === "th" && "col" }, told);
@@ -93,7 +93,7 @@ function keepToItself(root, signal) {
   }
 }
 
-const PATIENCE_MILLISECONDS = 8000; // then the widget says that it waits; nothing is given up
+const PATIENCE_MILLISECONDS = 8000; // after this time the widget says that it waits; the question stays open
 const GONE =
   "The kernel that made this widget is gone. Run the cell again to go on; what is shown below stays as it was.";
 const WAITS = "Waiting for the kernel, which is busy or gone. If it was restarted, run the cell again.";
@@ -103,10 +103,10 @@ function say(notice, text) {
   notice.hidden = !text;
 }
 
-/** The way to Python: `ask(what, given)` resolves to `{ answer, buffers }`, or to null when Python said no (the widget
- *  then shows why); `on(what, heard)` hears what Python tells by itself; `cannot(what, given)` is why a question will
- *  have no answer, known before it is asked, or nothing; `gone()` is whether there
- *  is nobody to ask any more, and `atGone(act)` acts when that happens. */
+/** The way to Python. `ask(what, given)` resolves to `{ answer, buffers }`, or to null after an error, which the widget
+ *  then shows. `on(what, heard)` listens to messages that Python sends by itself. `cannot(what, given)` returns the
+ *  reason why a question will have no answer, before it is asked, or an empty text. `gone()` is true if nobody can
+ *  answer any more, and `atGone(act)` calls `act` when that happens. */
 function connect(model, notice, signal) {
   const open = new Map();
   const heard = new Map();
@@ -172,7 +172,7 @@ function connect(model, notice, signal) {
       heard.get(what).add(callback);
       return () => heard.get(what)?.delete(callback);
     },
-    cannot: (what, given = {}) => (gone ? GONE : model.cannot?.(what, given) ?? ""), // Python answers everything, a record what was asked
+    cannot: (what, given = {}) => (gone ? GONE : model.cannot?.(what, given) ?? ""), // Python answers all questions, a record only the recorded ones
     gone: () => gone,
     atGone: (act) => (gone ? act() : whenGone.push(act)),
     say: (text) => say(notice, text),
@@ -188,7 +188,7 @@ export function watchTheme(changed, signal) {
   atEnd(signal, () => observer.disconnect());
 }
 
-/** Calls `changed(width, height)` for every size that the element has, but never while it is not laid out. */
+/** Calls `changed(width, height)` for each new size of the element, except while the element has no layout. */
 export function watchSize(target, changed, signal) {
   const observer = new ResizeObserver((entries) => {
     const { width, height } = entries.at(-1).contentRect;
@@ -198,10 +198,10 @@ export function watchSize(target, changed, signal) {
   atEnd(signal, () => observer.disconnect());
 }
 
-/** Calls what `actions` has for a key: `{ ArrowLeft: () => ..., "Shift+F": ... }`. */
+/** Calls the function that `actions` has for a key: `{ ArrowLeft: () => ..., "Shift+F": ... }`. */
 export function onKeys(target, actions, signal) {
   const listen = (event) => {
-    if (event.defaultPrevented) return; // somebody further inside has used it
+    if (event.defaultPrevented) return; // an inner element has used the key
     const typing = event.target.matches?.("input, textarea, select");
     const plain = event.key.length > 1 ? event.key : event.key.toLowerCase();
     const held = [event.ctrlKey && "Ctrl", event.altKey && "Alt", event.shiftKey && "Shift"].filter(Boolean);
@@ -217,8 +217,8 @@ const frameLooks = new Set();
 const frameActs = new Set();
 let nextFrame = 0;
 
-/** Everything that is read of the page comes before everything that is written: a page that is read between two changes
- *  is laid out for each. */
+/** Reads everything from the page before writing anything: a page that is read between two changes is laid out for
+ *  each. */
 function runFrame() {
   nextFrame = 0;
   const all = [...frameLooks, ...frameActs];
@@ -228,12 +228,12 @@ function runFrame() {
     try {
       each();
     } catch (error) {
-      reportError(error); // in the console, and the others are drawn
+      reportError(error); // the error goes to the console, and the other calls are made
     }
   }
 }
 
-/** Calls `act` at most once a frame, with the latest arguments; what it is to read of the page, `look` reads. */
+/** Calls `act` at most once a frame, with the latest arguments; `look` reads what `act` needs from the page. */
 export function oncePerFrame(act, signal, look = null) {
   let latest = [];
   const runs = () => act(...latest);
@@ -255,12 +255,12 @@ export function grouped(number) {
   return number.toLocaleString("en-US");
 }
 
-/** `+12,345`, and nothing before what is not more. */
+/** `+12,345`; no sign for zero or less. */
 export function signed(number) {
   return number > 0 ? `+${grouped(number)}` : grouped(number);
 }
 
-/** The class of a difference in cycles or bytes; none for nothing. */
+/** The CSS class of a difference in cycles or bytes; none for 0. */
 export function toneOf(more) {
   return more > 0 ? "worse" : more < 0 ? "better" : "";
 }
@@ -270,7 +270,8 @@ export function clamped(number, least, most) {
   return Math.min(Math.max(number, least), most);
 }
 
-/** The first whole number from `low` on that `holds`, as all above it do; `high` if none below it does. */
+/** The first whole number from `low` on for which `holds` is true; it must be true for all larger ones too. `high` if
+ *  it is true for none below `high`. */
 export function firstWhere(low, high, holds) {
   while (low < high) {
     const middle = (low + high) >>> 1;
@@ -280,7 +281,7 @@ export function firstWhere(low, high, holds) {
   return low;
 }
 
-/** A column of whole numbers that Python sent: `memoryview` of little-endian u32. */
+/** A column of whole numbers from Python: a `memoryview` of little-endian u32. */
 export function wholeNumbers(view) {
   const start = view.byteOffset;
   if (start % 4 === 0) return new Uint32Array(view.buffer, start, view.byteLength / 4);

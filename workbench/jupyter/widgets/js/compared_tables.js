@@ -3,9 +3,9 @@ import { button, element, grouped, signed, tableOf, toneOf } from "./common.js";
 
 const ASCENDING = "ascending";
 const DESCENDING = "descending";
-const FEW_CHANGES = 12; // machines of other kinds differ in every figure: that many rows are there to open
+const FEW_CHANGES = 12; // machines of other kinds differ in every figure: beyond so many rows the table opens on a press
 
-/** What changed, and the stages side by side. */
+/** The changes, and the stages side by side. */
 export function comparedTables({ changes, journeys, stages, names }) {
   const made = ({ columns, rows }, label, right = true) =>
     tableOf(label, columns, rows.map((row) => row.map((cell) => cellOf(cell, right))));
@@ -26,7 +26,7 @@ function cellOf(cell, right) {
   return element("td", { class: right ? "r" : "" }, Number.isInteger(cell) ? grouped(cell) : cell.toPrecision(4));
 }
 
-/** The rows of `.nodes`, by any column: a press on a row chooses it. */
+/** The rows of `.nodes`, sorted by any column; a press on a row chooses it. */
 export function comparedTable({ lines, names }, { choose }) {
   const [first, ...others] = names;
   const columns = [

@@ -1,4 +1,4 @@
-// What the rules have found, as cards: press one to select what it is about, and try what it advises.
+// The findings of the rules, as cards: a press selects the kernel and spans of a finding; a button tries its remedy.
 import { button, element, uniqueId } from "./common.js";
 import { placeMarkup } from "./markup.js";
 
@@ -11,7 +11,7 @@ export function createFindings(host, { link, signal, spans, choose, pick }) {
   const binds = element("p", { class: "fi-binds", hidden: true });
   host.append(binds, tools, said, list);
   let cards = [];
-  const trying = new Set(); // the rows of those that are being measured
+  const trying = new Set(); // the rows of the findings that are being measured
 
   function boxOf(card, row) {
     const goThere = () => (card.kernel ? choose(card.kernel) : pick(card.spans[0], "spans"));
@@ -23,12 +23,12 @@ export function createFindings(host, { link, signal, spans, choose, pick }) {
     return element("div", { class: "fi-card", role: "listitem" }, body, buttons);
   }
 
-  /** The button that tries a remedy, and why it cannot where nobody can be asked. */
+  /** The button that tries a remedy; if nobody can answer, the reason why it cannot. */
   function measureOf(card, row) {
     const measure = button("", tryIt);
     const says = (text) => {
       measure.textContent = text;
-      measure.setAttribute("aria-label", `${text}: what the remedy of ${card.title} saves`); // begins with what is seen
+      measure.setAttribute("aria-label", `${text}: what the remedy of ${card.title} saves`); // the label begins with the visible text
     };
     says(trying.has(row) ? "trying…" : "try it");
     measure.disabled = trying.has(row);

@@ -1,10 +1,10 @@
-// One knob: a slider over the values worth trying, a field for any other, and why a value is refused.
+// One knob: a slider over the values worth trying, a field for any other value, and the reason if a value is refused.
 import { button, element, oncePerFrame, uniqueId } from "./common.js";
 
 const MOST_MARKS = 6; // more would lie on each other
 
-/** Draws a knob as rows of `host`. `turn(text)` is called with what somebody chose or typed, `allowed()` resolves to
- *  `[[value, why not], ...]`. What it stands at is set with `show(text)`, which does not call back. */
+/** Draws a knob as rows of `host`. `turn(text)` is called with the chosen or typed text; `allowed()` resolves to
+ *  `[[value, reason of refusal], ...]`. `show(text)` sets the shown value without a call back. */
 export function knobControl(host, knob, { turn, allowed, signal }) {
   const id = uniqueId("wb-knob");
   const said = element("div", { class: "kn-said", id, role: "status" });
@@ -32,7 +32,7 @@ export function knobControl(host, knob, { turn, allowed, signal }) {
   };
   const ask = button("?", tryAll, { class: "kn-ask", "aria-label": `which values of ${knob.name} can be had`,
     title: "try every value worth trying, and say which can be had" });
-  ask.hidden = knob.holds === "word" && knob.values.length < 2; // a text can be anything: there is nothing to try
+  ask.hidden = knob.holds === "word" && knob.values.length < 2; // any text is possible: there is nothing to try
   const range = element("span", { class: "kn-range soft" }, knob.holds === "switch" ? "" : knob.range);
   const name = element("span", { class: "kn-name mono", title: knob.about }, knob.kernel ? knob.name : knob.item);
   const about = element("span", { class: "soft" }, (range.textContent && knob.about ? " · " : "") + knob.about);
@@ -41,7 +41,7 @@ export function knobControl(host, knob, { turn, allowed, signal }) {
   row.style.setProperty("--letters", knob.holds === "order" ? knob.start.length : 0);
   host.append(row);
   return {
-    /** Other values are worth trying now, since what else was turned has changed what can be had. */
+    /** Sets new values worth trying, after other knobs were turned. */
     offer(given) {
       const same = offered.range === given.range && String(offered.values) === String(given.values);
       if (same || !parts.offer) return;
@@ -72,14 +72,14 @@ export function knobControl(host, knob, { turn, allowed, signal }) {
   };
 }
 
-/** On or off. The makers of controls take the names of a field, and `choose(text)` for what somebody chose. */
+/** On or off. The functions that make controls get the names for a field, and `choose(text)` for the chosen text. */
 function knobSwitch(knob, names, choose) {
   const box = element("input", { type: "checkbox", ...names, onchange: () => choose(box.checked ? "on" : "off") });
   const show = (text) => (box.checked = text === "on");
   return { shown: [element("span", { class: "kn-wide" }, box)], inputs: [box], show };
 }
 
-/** A word: one of several, or anything where nothing else is known. */
+/** A word: one of several, or any text if no values are known. */
 function knobChoice(knob, names, choose) {
   const listened = { ...names, onchange: () => choose(field.value) };
   const field = knob.values.length > 1
@@ -89,7 +89,7 @@ function knobChoice(knob, names, choose) {
   return { shown: [element("span", { class: "kn-wide" }, field)], inputs: [field], field, show };
 }
 
-/** A number or an order: a slider over what is worth trying, and a field. */
+/** A number or an order: a slider over the values worth trying, and a field. */
 function knobSlider(knob, names, choose, signal) {
   let values = [];
   let held = false; // marks do not move under the pointer

@@ -1,27 +1,28 @@
-// The map of mappings: cycles over two knobs, filled in the background; a cell that is pressed is taken.
+// The map of mappings: cycles over two knobs, filled in the background; a press on a cell takes its setting.
 import { button, clamped, element, legendOf, onKeys } from "./common.js";
 
 const MAP_POLL_MILLISECONDS = 250;
 const NO_SECOND_KNOB = "";
 const GROUPS = { fusion: "Fusion rules", machine: "Figures of the machine" }; // all other knobs are of the kernel
 
-/** What a map is of, in words. */
+/** The subject of a map, in words. */
 function nameOf({ kernel, down, across }) {
   return `cycles by ${[down, across].filter(Boolean).join(" and ")}${kernel && ` of ${kernel}`}`;
 }
 
-/** What stands above and beside its cells, and what it is of. */
+/** The headings above and beside the cells, and the subject of the map. */
 function headsOf(map) {
   return JSON.stringify([nameOf(map), map.rows, map.columns]);
 }
 
-/** What colours and frames mean; unseen until there is a map. */
+/** The meaning of colours and frames; hidden until there is a map. */
 function mapLegend() {
   const marks = [["shades", "fast to slow"], ["refused", "refused"], ["best", "best"], ["now", "the setting now"]];
   return legendOf(marks.map(([look, what]) => [{ class: look }, what]), { class: "legend kn-legend", hidden: true });
 }
 
-/** `ask(what, given)` resolves to what Python answers; `knobs()` are those that can be chosen. */
+/** Draws the map in `host`. `ask(what, given)` resolves to Python's answer; `knobs()` returns the knobs that can be
+ *  chosen. */
 export function knobMap(host, { ask, knobs, take, signal }) {
   const down = element("select", { "aria-label": "the knob downwards" });
   const across = element("select", { "aria-label": "the knob across" });
@@ -38,7 +39,7 @@ export function knobMap(host, { ask, knobs, take, signal }) {
   host.append(root);
   let at = [0, 0];
   let cells = [];
-  let filling = 0; // the number of the filling that is under way
+  let filling = 0; // the number of the current filling
 
   function offer() {
     const found = knobs().filter(({ values }) => values.length > 1);
@@ -141,7 +142,7 @@ export function knobMap(host, { ask, knobs, take, signal }) {
     Enter: (event) => choose(cellOf(event)), " ": (event) => choose(cellOf(event)),
   }, signal);
 
-  /** Marks where the knobs stand now. */
+  /** Marks the cell of the current setting. */
   async function follow() {
     if (!cells.length || !bar.hidden) return;
     const found = await ask("map_now");

@@ -1,9 +1,10 @@
-// A kernel's transform script as text: lines with their numbers, and what is wrong at its own line.
+// A kernel's transform script as text: numbered lines, and each problem at its own line.
 import { atEnd, button, element } from "./common.js";
 
-const TYPING_MILLISECONDS = 700; // who pauses for so long wants to see what it does
+const TYPING_MILLISECONDS = 700; // after a pause of this length the script is tried
 
-/** `read()` resolves to `{ text, why }`, `write(text)` tries one, `own()` takes it away. */
+/** The editor. `read()` resolves to `{ text, why }`, `write(text)` tries a script, `own()` removes the user's script.
+ *  */
 export function knobScript(host, { read, write, own, signal }) {
   const numbers = element("pre", { class: "kn-numbers", "aria-hidden": "true" });
   const text = element("textarea", { class: "mono", spellcheck: "false", wrap: "off", rows: "12",
@@ -20,9 +21,9 @@ export function knobScript(host, { read, write, own, signal }) {
   let kept = "";
   let timer = 0;
   let wrong = new Map();
-  let reading = 0; // the number of the reading that is under way
-  let tried = false; // whether a script was written of which nothing is known yet
-  let broken = null; // the text that was refused, as long as it stands there
+  let reading = 0; // the number of the current reading
+  let tried = false; // true if a script was written whose result is not known yet
+  let broken = null; // the refused text, as long as it is in the field
 
   function paint() {
     const count = text.value.split("\n").length;
@@ -35,10 +36,10 @@ export function knobScript(host, { read, write, own, signal }) {
     text.rows = Math.min(Math.max(count, 4), 24);
   }
 
-  /** Shows the script that is in force. What somebody is typing just now stays, unless it is of another kernel. */
+  /** Shows the script in force. A text that somebody is typing stays, unless it is of another kernel. */
   async function refresh({ another = false } = {}) {
     if (another) {
-      forget(); // it would be tried on the kernel that is shown now
+      forget(); // else the text would be tried on the kernel that is shown now
       text.disabled = run.disabled = true;
     }
     if (!root.open || tried || text.value !== kept || text.value === broken) return;
@@ -52,7 +53,7 @@ export function knobScript(host, { read, write, own, signal }) {
     paint();
   }
 
-  /** What is typed is not wanted any more. */
+  /** Forgets the typed text. */
   function forget() {
     clearTimeout(timer);
     tried = false;
@@ -60,7 +61,7 @@ export function knobScript(host, { read, write, own, signal }) {
     kept = text.value;
   }
 
-  /** The knobs count again. */
+  /** Removes the script: the knobs count again. */
   function leave() {
     forget();
     own();
@@ -87,7 +88,7 @@ export function knobScript(host, { read, write, own, signal }) {
     timer = setTimeout(attempt, TYPING_MILLISECONDS);
   }
 
-  /** Puts the script that is in force in place of a text that was refused. */
+  /** Replaces a refused text by the script in force. */
   function restore() {
     forget();
     say([], "");
@@ -101,8 +102,8 @@ export function knobScript(host, { read, write, own, signal }) {
     refresh,
     forget,
     leave,
-    /** What came of a step: whether a script of the user's is in force, whether the step is about one that was `written`,
-     *  and what is wrong with that. */
+    /** Shows the result of a step: if a script of the user's is in force, if the step tried a script (`written`), and
+     *  the problems in it. */
     show({ inForce, written, refused, problems: found }) {
       if (written) {
         tried = false;
@@ -110,18 +111,18 @@ export function knobScript(host, { read, write, own, signal }) {
       }
       const stands = broken !== null && text.value === broken;
       wayBack(inForce, stands);
-      if (written || !stands) say(found, refused); // else what is wrong with the text that stands there still is
+      if (written || !stands) say(found, refused); // else the problems of the text in the field stay visible
     },
   };
 
-  /** From a script that is in force to the knobs, or from a text that was refused to the one in force. */
+  /** The label of the way back: from a script in force to the knobs, or from a refused text to the script in force. */
   function wayBack(inForce, broken) {
     back.disabled = !inForce && !broken;
     back.dataset.restores = broken && !inForce ? "yes" : "";
     back.textContent = back.dataset.restores ? "Restore the text" : "Use the knobs again";
   }
 
-  /** Problems at their lines, or why all of it is refused; else what is being done. */
+  /** Shows problems at their lines, or the reason why the whole script is refused; else the current work. */
   function say(found, refused, doing = "") {
     wrong = new Map(found.filter(({ line }) => line).map(({ line, message }) => [line, message]));
     paint();

@@ -1,4 +1,5 @@
-// What a setting costs against the start, the findings that came and went, the call that makes it, and all settings.
+// The cost of a setting compared with the start, the findings that came and went, the call that makes it, and all
+// settings.
 import { button, element, grouped, signed, toneOf } from "./common.js";
 
 const COPIED_MILLISECONDS = 1500;
@@ -47,7 +48,7 @@ async function knobCopy(code, copy) {
   setTimeout(() => (copy.textContent = "copy"), COPIED_MILLISECONDS);
 }
 
-/** Every step, newest first: a press goes back to one that was not refused. */
+/** Every step, newest first: a press returns to a step that was not refused. */
 export function knobHistory(host, { back }) {
   const press = (event) => {
     const pressed = event.target.closest("button");

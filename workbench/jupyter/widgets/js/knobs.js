@@ -7,7 +7,7 @@ import { knobScript } from "./knob_script.js";
 import { knobFigures, knobHistory } from "./knob_steps.js";
 import { askedBlock, askingCallbacks, createTimelines } from "./timeline_pair.js";
 
-const AT_START = 0; // the timelines by number
+const AT_START = 0; // the number of the timeline at the start
 const AT_NOW = 1;
 const KNOB_PROGRESS_MILLISECONDS = 300;
 const KNOBS_OF_SCRIPTS = ["tile", "order", "cores"];
@@ -83,7 +83,7 @@ class KnobEditor {
     this.showStep();
   }
 
-  /** Shows the knobs of a kernel; of the selected one, if none is named, and where none is selected all stays. */
+  /** Shows the knobs of the named kernel, else of the selected kernel; if none is selected, nothing changes. */
   async select(kernel) {
     if (!this.opened) return;
     const found = await this.link.ask("kernel", { kernel });
@@ -97,7 +97,7 @@ class KnobEditor {
     this.kernels.value = kernel;
     for (const name of [...this.controls.keys()]) if (!name.startsWith(" ")) this.controls.delete(name);
     this.own.replaceChildren();
-    this.shown?.abort(); // the knobs before let go of what they hear
+    this.shown?.abort(); // the listeners of the former knobs are removed
     this.shown = new AbortController();
     const signal = AbortSignal.any([this.signal, this.shown.signal]);
     for (const knob of knobs) this.add(this.own, knob, signal);
@@ -106,7 +106,7 @@ class KnobEditor {
     this.offer();
   }
 
-  /** Ranges and marks of the kernel's knobs are those of the setting in force. */
+  /** Sets the ranges and marks of the kernel's knobs to those for the setting in force. */
   async offer() {
     const { kernel } = this;
     const mine = (this.offering = (this.offering ?? 0) + 1);
@@ -124,7 +124,7 @@ class KnobEditor {
     this.controls.set(knobKey(knob), { knob, control });
   }
 
-  /** Knobs of the whole journey: drawn when they are first opened. */
+  /** Adds knobs of the whole journey, which are drawn when they are first opened. */
   addShared(title, knobs) {
     const list = element("div", { class: "kn-list" });
     const search = () => {
@@ -133,7 +133,7 @@ class KnobEditor {
     const toggle = () => {
       if (!part.open || list.firstChild) return;
       for (const knob of knobs) this.add(list, knob, this.signal);
-      search(); // who typed sooner than the list was drawn has asked for some of it
+      search(); // the user may have typed before the list was drawn
       this.settle();
     };
     const field = element("input", { type: "search", placeholder: "find…", "aria-label": `find among ${title}`,
@@ -156,7 +156,7 @@ class KnobEditor {
     this.ask("back", { step });
   }
 
-  /** Asks for another setting. What is shown stays until it is there. */
+  /** Asks for another setting. The shown result stays until the new one is there. */
   async ask(what, given) {
     this.unanswered++;
     this.figures.busy("working…");
@@ -165,12 +165,12 @@ class KnobEditor {
     if (found) this.watch();
     else {
       this.idle();
-      this.settle(); // what was chosen is not in force
+      this.settle(); // the chosen value is not in force
     }
     return found?.answer;
   }
 
-  /** Says how far it is until it is there. */
+  /** Shows the progress of the setting until it is done. */
   watch() {
     if (this.timer) return;
     this.timer = setTimeout(async () => {
@@ -185,7 +185,7 @@ class KnobEditor {
     }, KNOB_PROGRESS_MILLISECONDS);
   }
 
-  /** Switches off what nobody answers any more; the pictures are still there to be looked at. */
+  /** Disables the controls that nobody answers any more; the pictures stay. */
   restAll() {
     for (const part of this.root.children) {
       if (part.contains(this.pictures.host)) continue;
@@ -204,7 +204,7 @@ class KnobEditor {
 
   take(step) {
     if (!this.opened) {
-      this.early.push(step); // a session that is under way may tell of a step before it answers
+      this.early.push(step); // a running session may send a step before it answers
       return;
     }
     if (!this.keep(step)) return;
@@ -212,7 +212,7 @@ class KnobEditor {
     this.showStep();
   }
 
-  /** Keeps a step, unless it was among those that there were at the beginning. */
+  /** Keeps a step, unless it is one of the steps at the beginning. */
   keep(step) {
     if (this.steps.some(({ number }) => number === step.number)) return false;
     this.steps.push(step);
@@ -224,7 +224,7 @@ class KnobEditor {
     return this.steps.find(({ number }) => number === this.now);
   }
 
-  /** Whether a script sets what the knob would. */
+  /** True if a script sets what the knob would set. */
   rests({ kernel, kind }) {
     return KNOBS_OF_SCRIPTS.includes(kind) && this.current.scripts.includes(kernel);
   }
@@ -243,12 +243,12 @@ class KnobEditor {
     this.figures.findings("");
     const drawn = await this.pictures.show(last.number, this.steps[AT_START], last);
     if (!drawn || this.signal.aborted) return;
-    this.findFindings(last.number); // all that takes long comes after the picture
+    this.findFindings(last.number); // slow work comes after the picture
     this.map.follow();
     this.script.refresh();
   }
 
-  /** Puts the knobs where they stand; those that somebody is turning just now stay where they are. */
+  /** Sets the knobs to the values in force, except those that somebody is turning. */
   settle() {
     if (this.unanswered) return;
     const last = this.steps.at(-1);
@@ -268,7 +268,7 @@ class KnobEditor {
     this.note.textContent = elsewhere ? `${last.what}: ${last.refused}` : "";
     const written = last.written.includes(this.kernel);
     this.script.show({ inForce, written, refused: written ? last.refused : "", problems: written ? last.problems : [] });
-    if (this.link.gone()) this.restAll(); // an answer that was waited for came to nothing
+    if (this.link.gone()) this.restAll(); // the answer that was awaited will not come
   }
 
   async findFindings(number) {
@@ -290,12 +290,12 @@ class KnobEditor {
   }
 }
 
-/** Knobs of the journey begin with a space: no kernel has such a name. */
+/** The key of a knob. Keys of the journey's knobs begin with a space: no kernel has such a name. */
 function knobKey({ kernel, name }) {
   return `${kernel} ${name}`;
 }
 
-/** The timeline now above the one at the start; the picture before stays until the new one is drawn. */
+/** The current timeline above the one at the start; the former picture stays until the new one is drawn. */
 function knobPictures(host, link, signal) {
   const blocks = new Map();
   let shown = null;
@@ -311,7 +311,7 @@ function knobPictures(host, link, signal) {
 
   return {
     host,
-    /** Whether it is drawn and nothing newer is under way. */
+    /** Draws the timelines; resolves to true if they are drawn and no newer step is under way. */
     async show(number, start, now) {
       newest = number;
       const runs = number === start.number ? [AT_START] : [AT_NOW, AT_START];
@@ -336,7 +336,7 @@ function knobPictures(host, link, signal) {
     },
   };
 
-  /** The same stretch of time as before, unless that was the whole run, and the same unit. */
+  /** Restores the stretch of time, unless it was the whole run, and the unit. */
   function keepView(before, { timelines }) {
     const old = before?.timelines[0].timeline;
     if (!old) return;

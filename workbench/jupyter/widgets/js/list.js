@@ -8,9 +8,8 @@ const KEPT_PAGES = 40;
 const MARGIN = 6; // rows above and below what is in sight
 const MOST_TICKS = 400;
 
-/** Makes a list in `root`.
- *  `about` has count, columns, uncut, widest, outline and the first page of rows; `fetchRows(first, count)` resolves to rows, or to null;
- *  `pick(row)` is called for the row that somebody chooses. */
+/** Makes a list in `root`. `about` has count, columns, uncut, widest, outline and the first page of rows;
+ *  `fetchRows(first, count)` resolves to rows, or to null; `pick(row)` is called with the row that the user chooses. */
 export function makeList({ root, name, label, about, fetchRows, pick, signal }) {
   const pages = new Map([[0, about.first]]);
   const asked = new Set();
@@ -19,12 +18,12 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
   let active = 0;
   let width = 0;
   let height = 0;
-  let top = 0; // where it is scrolled to in this frame
+  let top = 0; // the scroll position in this frame
   let seenTop = 0;
   let sideways = false;
   let laidOut = false;
   let rulerOf = marked; // the rows that the ruler shows
-  let toSight = false; // whether the first marked row is to be scrolled to
+  let toSight = false; // true if the list must scroll to the first marked row
   const heads = element("div", { class: "heads", "aria-hidden": "true" });
   const rows = element("div", { class: "rows", role: "presentation", onclick: press });
   const box = element("div", { class: `list of-${name}`, role: "listbox", id: uniqueId("wb-list"), tabindex: "0",
@@ -46,7 +45,7 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
   };
   const draw = oncePerFrame(() => {
     if (rulerOf !== marked) drawRuler();
-    if (!height || !laidOut) return; // what is out of sight is drawn when it is back
+    if (!height || !laidOut) return; // a hidden list is drawn when it is visible again
     if (toSight) bringToSight();
     const first = Math.max(0, Math.floor(top / ROW) - MARGIN);
     const last = Math.min(about.count, Math.ceil((top + height) / ROW) + MARGIN);
@@ -64,13 +63,13 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
     nameSticky(Math.floor(top / ROW));
     const moved = top !== seenTop;
     seenTop = top;
-    if (moved) draw(); // a list that is put back on the page gets its place later, and says nothing
+    if (moved) draw(); // a list that is put back on the page gets its size later, without an event
   }, signal, look);
 
   function want(page) {
     const known = pages.get(page);
     if (known) {
-      pages.delete(page); // the latest looked at is last
+      pages.delete(page); // the most recently used page is last
       pages.set(page, known);
       return;
     }
@@ -111,7 +110,7 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
     row.setAttribute("aria-selected", String(chosen));
   }
 
-  /** The place among the marked rows of the first that is not before a row. */
+  /** The place, among the marked rows, of the first one that is not before `row`. */
   function markedFrom(row) {
     return firstWhere(0, marked.length, (place) => marked[place] >= row);
   }
@@ -130,7 +129,7 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
     pick(Number(row.dataset.row));
   }
 
-  /** Ticks beside the list, where the selected rows are in the whole of it. */
+  /** Draws ticks beside the list: the places of the selected rows in the whole list. */
   function drawRuler() {
     rulerOf = marked;
     const places = new Set();
@@ -140,7 +139,7 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
     );
   }
 
-  /** Where it is to be scrolled to from `before` so that a row is in sight. */
+  /** The scroll position, near `before`, at which a row is in sight. */
   function placeFor(row, before) {
     const at = row * ROW;
     const seen = at >= before + ROW && at <= before + height - 2 * ROW;
@@ -154,11 +153,11 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
     draw();
   }
 
-  /** Shows the first marked row, unless one of them is in sight, and where lines begin. */
+  /** Scrolls to the first marked row, unless a marked row is in sight, and to the begin of the lines. */
   function bringToSight() {
     toSight = false;
     if (sideways && document.activeElement !== box) box.scrollLeft = 0;
-    const under = top > 0 ? 1 : 0; // the name of the part lies over the first row
+    const under = top > 0 ? 1 : 0; // the title of the part covers the first row
     const first = markedFrom(Math.ceil(top / ROW) + under);
     const inSight = first < marked.length && (marked[first] + 1) * ROW <= top + height;
     if (!marked.length || inSight) return;
@@ -197,7 +196,7 @@ export function makeList({ root, name, label, about, fetchRows, pick, signal }) 
   watchSize(
     box,
     (wide, now) => {
-      const back = wide === width && now === height; // it was out of sight, where it lost its place
+      const back = wide === width && now === height; // it was hidden, where it lost its scroll position
       if (back && box.scrollTop !== seenTop) box.scrollTop = seenTop;
       [width, height] = [wide, now];
       draw();

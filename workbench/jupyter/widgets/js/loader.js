@@ -1,5 +1,5 @@
-// What a notebook imports for each widget: the module itself is imported once a page. No page ever lets go of a module,
-// so one for each widget that was opened and closed would stay.
+// A notebook imports this file for each widget; the widget's own module is imported once for a page. A page never
+// releases a module, so a module for each widget that was opened and closed would stay.
 const NAME = "aten-workbench modules";
 
 async function imported(text) {

@@ -1,4 +1,4 @@
-// A view of the lab as a widget of its own: the one that the model names.
+// A view of the lab as a widget of its own: the view that the model names.
 import { widget } from "./common.js";
 import { LOOKS, lookLink } from "./looks.js";
 

@@ -1,4 +1,4 @@
-// The views below the timeline: one is shown at a time, and each is made when somebody first looks at it.
+// The views below the timeline: one is shown at a time, and each is made when it is first opened.
 import { createArray } from "./array.js";
 import { button, element } from "./common.js";
 import { createFindings } from "./findings.js";
@@ -7,10 +7,12 @@ import { createMemory } from "./memory.js";
 import { createPasses } from "./passes.js";
 import { createPipeline } from "./pipeline.js";
 
-/** A view is `{ name, title, make }`. `make(host, { link, signal, spans, marked, pick, choose, moveCursor })` may return
- *  `{ cursor(cycle), selected(), shown(), ready }`: what is called when the timeline's cursor moves, when something else is
- *  selected, and when it is shown again; and what resolves when it has what it shows. `spans()` are the selected rows of the events, `begin()` the cycle in which the first of them begins, `marked(list)` those of a list of
- *  the lab, `pick(row, list)` selects what is in a row of one, `choose(text)` what `j.select` takes, and `moveCursor(cycle)` moves the timeline's cursor. */
+/** A view is `{ name, title, make }`. `make(host, { link, signal, spans, marked, pick, choose, moveCursor })` may
+ *  return `{ cursor(cycle), selected(), shown(), ready }`: the first three are called when the timeline's cursor moves,
+ *  when the selection changes, and when the view is shown again; `ready` resolves when the view has its contents.
+ *  `spans()` are the selected rows of the events, `begin()` is the cycle in which the first of them begins,
+ *  `marked(list)` are the selected rows of a list of the lab, `pick(row, list)` selects a row of a list, `choose(text)`
+ *  selects by a text as `j.select` does, and `moveCursor(cycle)` moves the timeline's cursor. */
 export const LOOKS = [
   { name: "findings", title: "Findings", make: createFindings },
   { name: "memory", title: "Scratchpad and tiles", make: createMemory },
@@ -20,7 +22,7 @@ export const LOOKS = [
   { name: "knobs", title: "Knobs", make: createKnobs },
 ];
 
-/** The link of a view: what it asks goes to the view's own part of Python. */
+/** The link of a view: its questions go to the view's own part of Python. */
 export function lookLink(link, name) {
   const ofView = (ask) => (what, ...given) => ask(`${name}.${what}`, ...given);
   return { ...link, ask: ofView(link.ask), cannot: ofView(link.cannot), on: ofView(link.on) };
@@ -28,8 +30,8 @@ export function lookLink(link, name) {
 
 const LOOK_GONE = "The kernel is gone: run the cell again, then open this view.";
 
-/** The same link until the view has what it shows, which is when an answer leads to no further question: a question that
- *  comes to nothing before that because nobody is there to answer calls `lost`. */
+/** The same link until the view has its contents, that is, until an answer leads to no further question. A question
+ *  before that which nobody can answer calls `lost`. */
 function openingLink(link, lost) {
   let [waiting, opening] = [0, true];
   return {
@@ -39,7 +41,7 @@ function openingLink(link, lost) {
       const found = await link.ask(what, given, buffers);
       waiting--;
       if (opening && found === null && link.gone()) lost();
-      if (opening) setTimeout(() => (opening &&= waiting > 0)); // after what the view asks next
+      if (opening) setTimeout(() => (opening &&= waiting > 0)); // after the view's next question
       return found;
     },
   };
@@ -68,7 +70,7 @@ export function makeLooks(root, { link, signal, ...lab }) {
     open.set(look.name, makeLook(look, host));
   }
 
-  /** A view in its place, or a line that says why it is not there. */
+  /** Makes a view in its place, or a line with the reason why it is missing. */
   function makeLook(look, host) {
     const entry = { host, made: null };
     const lost = () => {
@@ -81,7 +83,8 @@ export function makeLooks(root, { link, signal, ...lab }) {
     return entry;
   }
 
-  /** Shows a view and goes there; once more when it has what it shows, unless somebody has gone on meanwhile. */
+  /** Shows a view and scrolls to it; scrolls again when the view has its contents, unless the user has scrolled
+   *  meanwhile. */
   function openAt(name) {
     if (now !== name) show(LOOKS.find((look) => look.name === name));
     const { host, made } = open.get(name);

@@ -1,5 +1,5 @@
-// The one place where text becomes a part of the page: everywhere else texts are `textContent` and attributes, which
-// hold any letter as it is.
+// The one place where text becomes a part of the page as HTML: everywhere else texts are `textContent` and attributes,
+// which show any letter as it is.
 
 /** Fills an element with HTML that Python made, where all text in it was escaped: workbench/ground/basics/html_builder.py. */
 export function placeMarkup(target, markup) {

@@ -10,18 +10,17 @@ import { TileGrids } from "./memory_tiles.js";
 import { TEXTURES, textured } from "./timeline_paint.js";
 
 const MEMORY_LAUNCHES = 8;
-const ROLE_KINDS = ["LOAD", "STORE", "COPY"]; // whose colours and lines roles have, as in the static picture
+const ROLE_KINDS = ["LOAD", "STORE", "COPY"]; // the colours and lines of the roles, as in the static picture
 const INSIDE_LINES = [[3, 0, 3, 6]];
 const SIGNS = "→ writes, reads →; in a tile: the number of its first move, then (1/3x): one of its three moves so " +
   "far; 1/3 alone where there is no room for both";
 const NOT_READ_PALE = 0.35; // as in the static picture: style.HELD
-const PLAY_CHANGE_SECONDS = 0.4; // that each stays, when playing goes from change to change
+const PLAY_CHANGE_SECONDS = 0.4; // seconds for each change, if playing goes from change to change
 let palettesMade = 0;
 
 /** Draws the run in `host`. `link.ask` answers `open`, `launch`, `buffer` and `tile`; `moveCursor(cycle, done)` is
- *  called when somebody scrubs, steps or plays, `spans()` says which spans of the run are selected, and `begin()` the
- *  cycle to begin at.
- *  It returns what a view of the lab is: `cursor(cycle)` moves it, `selected()` marks anew. */
+ *  called when the user scrubs, steps or plays; `spans()` returns the selected spans of the run, and `begin()` the
+ *  first cycle to show. Returns a view of the lab: `cursor(cycle)` moves it, `selected()` marks the selection again. */
 export function createMemory(host, { link, signal, moveCursor = () => {}, spans = () => [], begin = () => 0 }) {
   const made = new Memory(host, { link, signal, moveCursor, spans, begin });
   return {
@@ -95,7 +94,7 @@ class Memory {
     this.show(this.cycle);
   }
 
-  /** The launch that began last: between two of them the one before, as in launch_replay.py. */
+  /** The launch that began last; between two launches the first of them, as in launch_replay.py. */
   launchAt(cycle) {
     const after = this.run.launches.findIndex(([begin]) => begin > cycle);
     return Math.max(0, (after < 0 ? this.run.launches.length : after) - 1);
@@ -103,7 +102,7 @@ class Memory {
 
   // Where it stands
 
-  /** Goes where somebody here wants to go. */
+  /** Goes to a cycle that the user chose in this view. */
   goTo(cycle, done) {
     if (!this.run) return;
     this.pause();
@@ -111,7 +110,7 @@ class Memory {
     this.moveCursor(this.cycle, done);
   }
 
-  /** Goes where the cursor went elsewhere. */
+  /** Follows the cursor, which was moved elsewhere. */
   follow(cycle) {
     this.stop();
     if (this.run) this.show(cycle);
@@ -124,7 +123,7 @@ class Memory {
     this.paintSoon();
   }
 
-  /** Shows a launch, which Python is asked for once; while it answers, only the launch wanted last is asked for next. */
+  /** Shows a launch, for which Python is asked once; while Python answers, only the latest request is kept. */
   async need(launch) {
     this.wanted = launch;
     const known = this.launches.get(launch);
@@ -150,7 +149,7 @@ class Memory {
   take(launch, data) {
     if (this.data === data) return;
     this.launches.delete(launch);
-    this.launches.set(launch, data); // the latest looked at is last
+    this.launches.set(launch, data); // the most recently used launch is last
     this.launch = launch;
     this.data = data;
     data.mark(this.spans());
@@ -173,7 +172,7 @@ class Memory {
     this.goTo(this.data.header.begin + this.data.change(this.here, by), true);
   }
 
-  /** The cycle as the launch counts: below zero before it begins. */
+  /** The cycle counted from the launch's begin: below zero before it begins. */
   get here() {
     return this.cycle - this.data.header.begin;
   }
@@ -193,7 +192,7 @@ class Memory {
         this.show(Math.min(exact, end));
         this.moveCursor(this.cycle, false);
       }
-      const hidden = this.root.offsetParent === null; // another view is shown, or the cell is out of sight
+      const hidden = this.root.offsetParent === null; // hidden: another view is shown, or the cell is out of sight
       if (this.cycle >= end || hidden) this.pause();
       else this.playing = requestAnimationFrame(frame);
     };
@@ -205,7 +204,7 @@ class Memory {
     if (this.stop()) this.moveCursor(this.cycle, true);
   }
 
-  /** Whether it played until now. */
+  /** Stops playing; returns true if it was playing. */
   stop() {
     if (!this.playing) return false;
     cancelAnimationFrame(this.playing);
@@ -233,7 +232,7 @@ class Memory {
     if (this.table.open) fillMemoryTable(this.tableBody, this.data, { picks: this.run.selects, pick: this.map.pick });
   }
 
-  /** The same line as Python's Moment has. */
+  /** The line that Python's Moment has. */
   summary(now) {
     const { data, cycle } = this;
     const { begin, end, kernel, capacity } = data.header;

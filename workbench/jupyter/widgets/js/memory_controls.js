@@ -1,4 +1,4 @@
-// The clock of scratchpad and tiles: which launch, play and pause, steps, a slider, how fast.
+// The controls of scratchpad and tiles: the launch, play and pause, steps, a slider, the speed.
 
 import { button, element, fillChoices, grouped } from "./common.js";
 
@@ -10,7 +10,7 @@ const PLAY_SPEEDS = [
 ];
 const FIRST_PLAY_SPEED = 20;
 
-/** `acts`: `play()`, `step(by)`, `scrub(cycle, done)`, `launch(number)`, `near(on)`. */
+/** Makes the controls. `acts`: `play()`, `step(by)`, `scrub(cycle, done)`, `launch(number)`, `near(on)`. */
 export function makeMemoryControls(acts) {
   const scrub = (done) => () => acts.scrub(Number(slider.value), done);
   const press = (event) => {
@@ -60,7 +60,7 @@ export function makeMemoryControls(acts) {
       field.max = run.cycles;
       whole.textContent = ` of ${grouped(run.cycles)}`;
     },
-    /** The slider goes through one launch. */
+    /** Sets the slider to the length of a launch. */
     show(launch, { header }) {
       launches.value = launch;
       slider.min = header.begin;

@@ -1,5 +1,5 @@
-// One launch as Python packed it (workbench/explaining/views/scratchpads/replay_columns.py), and what its columns say of a cycle: the same as
-// j.simulated.at(cycle). Cycles count from the launch's begin. Nothing is made anew from cycle to cycle.
+// One launch as Python packed it (workbench/explaining/views/scratchpads/replay_columns.py), and its state in a cycle:
+// the same as j.simulated.at(cycle). Cycles count from the launch's begin. No object is created anew for each cycle.
 
 import { firstWhere } from "./common.js";
 import { columnsOf } from "./timeline_data.js";
@@ -45,7 +45,7 @@ export class ReplayData {
     return access & TOUCH_WRITES ? this.done[instruction] : this.until[instruction];
   }
 
-  /** All that holds in a cycle; what it returns is written over by the next call. */
+  /** The state in a cycle; the next call overwrites the returned object. */
   at(cycle) {
     const { now } = this;
     if (now.cycle === cycle) return now;
@@ -62,7 +62,7 @@ export class ReplayData {
 
   findLives(cycle) {
     const { now } = this;
-    const held = new Map(); // by core: each has a scratchpad of its own
+    const held = new Map(); // by core: each core has its own scratchpad
     now.life.fill(NOTHING_HELD);
     for (let life = 0; life < this.life_slot.length; life++) {
       if (this.life_start[life] > cycle || cycle >= this.life_end[life]) continue;
@@ -100,7 +100,7 @@ export class ReplayData {
     }
   }
 
-  /** How a tensor stands: tiles moved at least once, tiles, moves so far, moves in all. */
+  /** The counts of a tensor: tiles moved at least once, tiles, moves so far, moves in all. */
   soFar(grid, now) {
     const sums = { visited: 0, tiles: 0, moved: 0, moves: 0 };
     for (const place of this.placesOf[grid]) {
@@ -128,7 +128,7 @@ export class ReplayData {
     return changes[Math.max(0, changes[after - 1] === cycle ? after - 2 : after - 1)];
   }
 
-  /** Marks what these spans of the run touch: lives, slots and places; null marks nothing. */
+  /** Marks the lives, slots and places that these spans of the run touch; null marks nothing. */
   mark(spans) {
     const first = this.header.first_span;
     const rows = new Uint8Array(this.start.length);
@@ -146,7 +146,7 @@ export class ReplayData {
     this.marks = rows.includes(1) ? marks : null;
   }
 
-  /** The row of the kernel's tiles that stands for a place: that of work that goes on, else the first. */
+  /** The row of the kernel's tiles for a place: that of current work, else the first. */
   touchOf(place, cycle) {
     let found = -1;
     for (let visit = 0; visit < this.visit_place.length; visit++) {
@@ -163,7 +163,7 @@ export class ReplayData {
     return `${this.header.kinds[this.kind[instruction]]} #${instruction}`;
   }
 
-  /** Several of them in so many letters: `MATMUL #7 #8`, else `#7 #8`, else how many. */
+  /** Several instructions in at most `letters` letters: `MATMUL #7 #8`, else `#7 #8`, else their number. */
   namedShort(instructions, letters) {
     const numbers = instructions.map((row) => `#${row}`).join(" ");
     const kinds = [...new Set(instructions.map((row) => this.header.kinds[this.kind[row]]))].join(", ");

@@ -1,4 +1,5 @@
-// The scratchpad of one launch: at the left what each slot holds now and who reads or writes it, at the right its time.
+// The scratchpad of one launch: on the left the current contents of each slot and its readers and writers, on the right
+// the slots over time.
 
 import { CANVAS_FONT, fillBox, frameBox, sizedContext, writeText } from "./canvas.js";
 import { clamped, element, grouped, watchSize } from "./common.js";
@@ -15,7 +16,7 @@ const MAP_TICK = 84; // pixels, at least
 const MAP_NEAR = 8; // times the length of an average life, of the time near the cursor
 const MAP_LEAST_TEXT = 11; // pixels of a slot's height, with text in it
 
-/** Calls `scrub(cycle, done)` for the time that somebody points at, and `pick(slot)` for a slot. */
+/** Calls `scrub(cycle, done)` for the time at the pointer, and `pick(slot)` for a pressed slot. */
 export class ScratchpadMap {
   constructor(host, { scrub, pick, signal }) {
     Object.assign(this, { scrub, pick, signal, data: null, width: 0, near: false, at: -1 });
@@ -40,7 +41,7 @@ export class ScratchpadMap {
     this.changed?.();
   }
 
-  /** Where everything lies; heights are Python's. */
+  /** Computes the layout; heights come from Python. */
   arrange() {
     if (!this.data || !this.width) return;
     const { slots, panels } = this.data.header;
@@ -62,7 +63,7 @@ export class ScratchpadMap {
     this.drawn = null;
   }
 
-  /** The stretch of time that is drawn: the whole launch, or a few lives around the cursor. */
+  /** The drawn stretch of time: the whole launch, or a few lives around the cursor. */
   window(cycle) {
     const { length } = this.data;
     const wide = this.near ? Math.min(length, Math.ceil(MAP_NEAR * this.data.averageLife)) : length;
@@ -90,7 +91,7 @@ export class ScratchpadMap {
     this.canvas.setAttribute("aria-label", this.told(now));
   }
 
-  /** Where buffers share bytes, what lies there now hides what does not. */
+  /** The visible slots: if buffers share bytes, the slot that holds something hides the others. */
   shownSlots(now) {
     const { slots } = this.data.header;
     const overlaps = (one, other) =>
@@ -170,7 +171,7 @@ export class ScratchpadMap {
     writeText(context, "cycles", this.chart - MAP_GAP, this.bottom + 12, palette.soft, "right");
   }
 
-  /** Name, and what the slot holds now: what comes in stands at its left edge, what goes out at its right. */
+  /** Paints a slot's name and contents: incoming data at the left edge, outgoing data at the right. */
   paintSlot(context, slot, now, palette) {
     const { data } = this;
     const { top, height } = this.boxes[slot];
@@ -248,13 +249,13 @@ export class ScratchpadMap {
     for (const kind of ["focus", "blur"]) on(kind, () => this.changed?.());
   }
 
-  /** The slot at a height; of those that share bytes the one that holds something. */
+  /** The slot at a height; if slots share bytes, the one that holds something. */
   slotAt(y) {
     const shown = this.shownSlots(this.data.now);
     return this.boxes.findIndex(({ top, height }, slot) => shown[slot] && y >= top && y < top + height);
   }
 
-  /** Goes to the slot above or below. */
+  /** Moves to the slot above or below. */
   move(by) {
     if (!this.data) return;
     const order = [...this.boxes.keys()].sort((one, other) => this.boxes[one].top - this.boxes[other].top);
@@ -270,7 +271,7 @@ export class ScratchpadMap {
   }
 }
 
-/** A text cut at its front, which is alike in long names, to so many letters. */
+/** A text cut at its front to `letters` letters, since long names begin alike. */
 function fittingText(text, letters) {
   const room = Math.floor(letters);
   if (text.length <= room) return text;

@@ -1,8 +1,8 @@
-// A cycle as tables, for who reads and does not look: the slots, and the tensors.
+// A cycle as tables, for users of a screen reader: the slots, and the tensors.
 
 import { button, grouped, tableOf } from "./common.js";
 
-/** Fills `host` with the tables of the cycle that `data` stands at. */
+/** Fills `host` with the tables of the cycle to which `data` was set. */
 export function fillMemoryTable(host, data, { picks, pick }) {
   const { now, header } = data;
   const named = (rows) => rows.map((row) => data.named(row)).join(", ");

@@ -1,4 +1,4 @@
-// The tensors of one launch as grids of tiles: which are moved or touched now, which were before, and how often.
+// The tensors of one launch as grids of tiles: which tiles are moved or touched now, which were before, and how often.
 
 import { CANVAS_FONT, fillBox, frameBox, sizedContext, writeText } from "./canvas.js";
 import { clamped, element, grouped, onKeys, watchSize } from "./common.js";
@@ -16,7 +16,7 @@ const GRID_STRONGEST = 0.62; // the one moved last
 const GRID_LEAST_LINE = 5; // pixels of a tile's sides, with lines between tiles
 const GRID_LEAST_WORDS = 11; // of its height, with text
 
-/** All grids of a launch side by side. `pick(place)` is called for a tile that somebody presses. */
+/** All grids of a launch side by side. `pick(place)` is called for the tile that the user presses. */
 export class TileGrids {
   constructor(host, { pick, signal }) {
     Object.assign(this, { pick, signal, data: null, parts: [] });
@@ -26,7 +26,7 @@ export class TileGrids {
     watchSize(this.holder, (width) => this.resize(Math.floor(width)), signal);
   }
 
-  /** Tensors stand side by side where they can: as large as there is room. */
+  /** Arranges the tensors side by side, as large as the width allows. */
   resize(width) {
     if (width === this.width) return;
     this.width = width;
@@ -34,7 +34,7 @@ export class TileGrids {
     this.changed?.();
   }
 
-  /** The largest of a few sizes at which all stand in one row; if there is none, they take several. */
+  /** The largest of a few sizes at which all tensors fit in one row; if there is none, they take several rows. */
   scaleOf() {
     const { grids } = this.data.header;
     const room = (this.width ?? Infinity) - GRID_APART * (grids.length - 1) - 2;
@@ -101,7 +101,7 @@ export class TileGrids {
     return tiles.sort((one, other) => data.place_first[one] - data.place_first[other]);
   }
 
-  /** The tile below a point; of several the smallest. */
+  /** The tile at a point; the smallest if there are several. */
   placeAt({ number, about, width, height }, x, y) {
     const { data } = this;
     const [row, column] = [(y / height) * about.rows, (x / width) * about.columns];
@@ -115,7 +115,7 @@ export class TileGrids {
     return found;
   }
 
-  /** Says of a tile where it lies and how often it has been moved. */
+  /** Shows where a tile lies and how often it has been moved. */
   tell({ about }, place) {
     this.hinted = place < 0 ? null : { about, place };
     this.tellNow();
@@ -162,7 +162,7 @@ export class TileGrids {
     part.canvas.setAttribute("aria-label", `${part.about.tensor}: ${told}; arrow keys go from tile to tile, Enter selects`);
   }
 
-  /** Of each tile its place in the order of the first moves, from 0 to 1. */
+  /** The rank of each tile in the order of the first moves, from 0 to 1. */
   ranksOf(part) {
     if (!part.ranks) {
       const order = this.tilesInOrder(part);
@@ -189,7 +189,7 @@ export class TileGrids {
     frameBox(context, now.moved[place] ? palette.ground : palette.line, 1, left + 0.5, top + 0.5, wide - 1, high - 1);
   }
 
-  /** The number of its first move, and how many of its moves there were, as far as there is room. */
+  /** Writes the number of the tile's first move, and the number of its moves, if there is room. */
   writeTile(context, part, place, now, palette) {
     const { data } = this;
     const { left, top, wide, high } = this.boxOf(part, place);
@@ -229,7 +229,8 @@ export class TileGrids {
     context.globalAlpha = 1;
   }
 
-  /** What happens to it now: moved is a thick line, read or written by work a dashed one; what is selected is framed. */
+  /** Paints a tile's state: moved is a thick line, read or written by work a dashed line; a selected tile has a frame.
+   *  */
   paintState(context, part, place, now, palette) {
     const { left, top, wide, high } = this.boxOf(part, place);
     const frame = (inset, line, colour, dashes) => {

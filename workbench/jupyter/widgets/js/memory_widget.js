@@ -4,7 +4,7 @@ import { atEnd, element, wholeNumbers, widget } from "./common.js";
 import { lookLink } from "./looks.js";
 import { createMemory } from "./memory.js";
 
-const REST_MILLISECONDS = 200; // that it stays where it is, before Python hears where
+const REST_MILLISECONDS = 200; // milliseconds without a move, after which Python is told the cycle
 
 export default widget(({ model, root, link, signal }) => {
   let selected = new Uint32Array(0);

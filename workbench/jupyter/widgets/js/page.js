@@ -1,4 +1,5 @@
-// The lab as a page of its own: no Python, no network. What it shows without this script stands below it, folded.
+// The lab as a page of its own: no Python, no network. Below it, folded, is the content for browsers without this
+// script.
 import { element, widget } from "./common.js";
 import { RecordedModel, unpackedRecord } from "./record.js";
 import { createStepper } from "./stepper.js";
@@ -8,7 +9,7 @@ async function openPage() {
   try {
     const record = await unpackedRecord(document.getElementById("record").textContent);
     document.getElementById("record").remove();
-    host.model = new RecordedModel(record); // for who asks it from the browser's console
+    host.model = new RecordedModel(record); // for use in the browser's console
     widget(createStepper).render({ model: host.model, el: host });
     document.getElementById("static").open = false;
   } catch (error) {

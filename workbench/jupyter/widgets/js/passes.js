@@ -1,4 +1,4 @@
-// The passes of a kernel: which changed what, any two texts against each other, and a text with its lines selected.
+// The passes of a kernel: the changes of each, a comparison of any two texts, and a text with its selected lines.
 import { button, clamped, element, fillChoices, onKeys } from "./common.js";
 import { placeMarkup } from "./markup.js";
 
@@ -8,8 +8,8 @@ const MODES = [
   ["text", "whole text after"],
 ];
 
-/** The passes of one kernel: in the lab of the selected one. `marked(list)` are the rows that are selected in a list of the
- *  lab, and `pick(row, list)` selects one. */
+/** The passes of one kernel: in the lab the selected one. `marked(list)` returns the selected rows of a list of the
+ *  lab; `pick(row, list)` selects a row. */
 export function createPasses(host, { link, signal, spans = () => [], marked = () => [], pick = null }) {
   const root = element("div", { class: "wb-passes" });
   host.append(root);
@@ -28,7 +28,7 @@ export function createPasses(host, { link, signal, spans = () => [], marked = ()
   const state = { kernels: [], kernel: null, of: null, passes: [], at: -1, pins: [], mode: "unified", folded: true, query: "" };
   let turn = 0;
 
-  /** The texts that are compared: the pinned ones, else those before and after the pass. */
+  /** The compared texts: the pinned ones, else those before and after the pass. */
   function pair() {
     return state.pins.length === 2 ? [...state.pins].sort((a, b) => a - b) : [state.at, state.at + 1];
   }
@@ -54,7 +54,7 @@ export function createPasses(host, { link, signal, spans = () => [], marked = ()
     fillChoices(parts.kernels, state.kernels.map(({ name }) => [name, name]), kernel);
     const found = await link.ask("kernel", { kernel });
     if (!found || signal.aborted || state.kernel !== kernel) return;
-    state.of = kernel; // whose passes these are: until they are there, those of another kernel are shown
+    state.of = kernel; // the kernel of these passes: until they are there, another kernel's are shown
     state.passes = found.answer.passes;
     state.pins = [];
     state.at = state.passes.findIndex(({ changes }) => changes);
@@ -151,7 +151,7 @@ export function createPasses(host, { link, signal, spans = () => [], marked = ()
   return { selected, shown: selected, state, load };
 }
 
-/** The parts of the view, and what its controls do: `act` names it. */
+/** The elements of the view; its controls call functions of `act`. */
 function makePassesParts(root, act) {
   const modes = MODES.map(([mode, told]) => [mode, button(told, () => act.mode(mode), { "aria-pressed": "false" })]);
   const parts = {
@@ -176,7 +176,7 @@ function makePassesParts(root, act) {
   return parts;
 }
 
-/** The passes that are searched for; runs of those that changed nothing in one row, until that is pressed. */
+/** The passes that match the search; a run of passes that changed nothing is one row, until it is pressed. */
 function fillPasses(root, state, { go, pin, unfold }) {
   const { passes, query } = state;
   const meant = (each) => `${each.name} ${each.pipeline} ${each.source}`.toLowerCase().includes(query);
@@ -203,7 +203,7 @@ function fillPasses(root, state, { go, pin, unfold }) {
   root.replaceChildren(...rows);
 }
 
-/** A row: a pass and a pin for the text after it; the first is the rendered kernel. */
+/** A row: a pass, and a pin for the text after it; the first row is the rendered kernel. */
 function passRow(each, number, state, { go, pin }) {
   const pinned = state.pins.includes(number);
   const what = each ? each.name : "the rendered kernel";

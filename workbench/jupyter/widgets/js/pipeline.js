@@ -26,7 +26,7 @@ export class Pipeline {
     for (let row = 0; row < this.count; row++) this.rowOf.fill(row, this.first[row], this.first[row + 1]);
   }
 
-  /** What a column that holds several numbers for each place has for one. */
+  /** The part of a column with several numbers for each place that belongs to one place. */
   partOf(name, place) {
     const first = this[`${name}_first`];
     return [...this[name].subarray(first[place], first[place + 1])];
@@ -50,7 +50,7 @@ export class Pipeline {
     return told.replace("{next}", next).replace("{blocker}", blocker);
   }
 
-  /** The time of some rows: from the first issue to the last end. */
+  /** The time of rows `first` to `last`: from their first issue to their last end. */
   window(first, last) {
     let [begin, end] = [Infinity, 0];
     for (let place = this.first[first]; place < this.first[last]; place++) {
@@ -61,7 +61,7 @@ export class Pipeline {
   }
 }
 
-/** One kernel: in the lab the selected one; `pick(row)` selects a span there. */
+/** One kernel: in the lab the selected one; `pick(row)` selects a span in the lab. */
 export function createPipeline(host, { link, signal, spans = () => [], pick = () => {} }) {
   const root = element("div", { class: "wb-pipeline" });
   host.append(root);
@@ -76,7 +76,7 @@ export function createPipeline(host, { link, signal, spans = () => [], pick = ()
   };
   const parts = makePipelineParts(root, { load, by: (loop) => load(meant, loop), slots, scroll, press });
   let launches = [];
-  let meant = null; // the launch that was asked for last: answers may come late
+  let meant = null; // the launch of the latest request: answers may come late
   let turn = 0;
   const state = { view: null, first: 0, active: -1, bySlots: false, marked: new Set(), cursor: null, boxes: [] };
 
@@ -95,7 +95,7 @@ export function createPipeline(host, { link, signal, spans = () => [], pick = ()
     if (launches.length) await load(wanted() ?? found.answer.first, found.answer.loop);
   }
 
-  /** The launch of the first selected span; null where no span of a launch with tiles is selected. */
+  /** The launch of the first selected span; null if no span of a launch with tiles is selected. */
   function wanted() {
     const rows = spans();
     const shown = launches.find(({ launch }) => launch === meant);
@@ -121,7 +121,7 @@ export function createPipeline(host, { link, signal, spans = () => [], pick = ()
     mark();
   }
 
-  /** Frames the bars of the selected spans, and has the first in sight. */
+  /** Frames the bars of the selected spans, and scrolls to the first. */
   function mark() {
     state.marked = new Set(spans());
     const place = state.view.span.findIndex((span) => state.marked.has(span));
@@ -130,7 +130,7 @@ export function createPipeline(host, { link, signal, spans = () => [], pick = ()
     paint();
   }
 
-  /** Makes a bar the active one, and has its row in sight. */
+  /** Makes a bar the active one, and scrolls to its row. */
   function show(place, { tell = true } = {}) {
     const { view } = state;
     state.active = clamped(place, 0, view.span.length - 1);
@@ -187,7 +187,7 @@ export function createPipeline(host, { link, signal, spans = () => [], pick = ()
   };
 }
 
-/** The parts of the view, and what its controls do: `act` names it. */
+/** The elements of the view; its controls call functions of `act`. */
 function makePipelineParts(root, act) {
   const parts = {
     why: element("p", { class: "soft" }, "Opening the pipeline…"),
@@ -254,7 +254,7 @@ function paintPipeline(canvas, root, state) {
   canvas.setAttribute("aria-label", `${told}; arrow keys go from bar to bar`);
 }
 
-/** Where each bar is: in the row of its iteration, or in those of its slots. */
+/** The places of the bars: each in the row of its iteration, or in those of its slots. */
 function barsOf(state, first, last, x) {
   const { view } = state;
   const boxes = [];
@@ -297,7 +297,7 @@ function paintPipelineAxis(context, state, [begin, end], x, width, height, palet
   if (cursor >= begin && cursor <= end) fillBox(context, palette.accent, x(cursor) - 0.5, 0, 1, height - AXIS_HIGH);
 }
 
-/** The bar at a point, or the nearest within a few pixels; the latest drawn lies on top. */
+/** The bar at a point, or the nearest within a few pixels; of overlapping bars the one drawn last. */
 function pipelineBarAt(boxes, x, y) {
   const near = 4;
   const hit = (by) => boxes.findLast(({ left, wide, top, high }) =>

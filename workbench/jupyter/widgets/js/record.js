@@ -1,5 +1,6 @@
-// A journey that was recorded into the page: what the lab asks is answered here as Python would, from what Python
-// answered when the page was written (workbench/jupyter/widgets/recording.py). Nothing is computed but what was looked up.
+// A journey that was recorded into the page. The lab's questions are answered as Python would answer them, with the
+// answers that Python gave when the page was written (workbench/jupyter/widgets/recording.py). Answers are only looked
+// up.
 
 import { element } from "./common.js";
 import { markupOf } from "./markup.js";
@@ -8,7 +9,7 @@ import { columnsOf } from "./timeline_data.js";
 const BUFFERS_ALIGNED = 8;
 const RECORD_VERSION = 1;
 
-/** The record in a text: base64 of a gzip of the length of its JSON, the JSON, and the buffers that it speaks of. */
+/** Unpacks a record from a text: base64 of a gzip of the length of its JSON, the JSON, and its buffers. */
 export async function unpackedRecord(text) {
   if (!globalThis.DecompressionStream) throw new Error("This browser is too old for the lab: it cannot unpack what was recorded");
   let found;
@@ -35,7 +36,7 @@ async function unpacked(text) {
   return [plain, plain.buffers.map(([offset, size]) => new DataView(bytes, begin + offset, size))];
 }
 
-/** What was recorded, and how it is looked up. A selection is its number; `null` selects nothing. */
+/** The recorded answers, and ways to look them up. A selection is its number; `null` selects nothing. */
 class Record {
   constructor(plain, buffers) {
     this.plain = plain;
@@ -44,7 +45,7 @@ class Record {
     this.looks = new Map(plain.looks.map(([ask, given, ...answer]) => [keyOf(ask, given), answer]));
   }
 
-  /** The selection of a row of a list, null where nothing can be selected. */
+  /** The selection of a row of a list; null if the row cannot be selected. */
   ofRow(name, row) {
     const number = this.columns[`row_${name}`][row];
     return number ? number - 1 : null;
@@ -78,7 +79,7 @@ class Record {
     return `<p>${markupOf(element("b", {}, what[selection]))}</p><table class="thread">${rows.join("")}</table>`;
   }
 
-  /** The selection of what somebody typed; what this page cannot know is an error. */
+  /** The selection of a typed text; a text that this page does not know is an error. */
   named(text) {
     const { names, unknown } = this.plain;
     const found = Object.hasOwn(names, text) ? names[text] : this.spanned(text) ?? this.placed(text);
@@ -111,7 +112,7 @@ class Record {
   }
 }
 
-/** Stands where the model of a widget stands: questions are answered from a record. */
+/** Takes the place of a widget's model: questions are answered from a record. */
 export class RecordedModel {
   constructor(record) {
     this.record = record;
@@ -156,7 +157,7 @@ export class RecordedModel {
     return [answer, buffers.map((number) => this.record.buffers[number])];
   }
 
-  /** Why a question will have no answer, or nothing: what cannot be had says so before it is pressed. */
+  /** The reason why a question will have no answer, or an empty text: controls show it before they are pressed. */
   cannot(ask, given) {
     const known = Object.hasOwn(ANSWERS, ask) || this.record.looks.has(keyOf(ask, given));
     return known ? "" : this.record.plain.missing;
@@ -193,7 +194,7 @@ export class RecordedModel {
   }
 }
 
-/** What each question is answered with: the plain answer, and buffers beside it. */
+/** The answer to each question: plain values, and buffers beside them. */
 const ANSWERS = {
   open: (model, { plain }) => [plain.open],
   list: (model, record, { name }) => {
@@ -225,7 +226,7 @@ const ANSWERS = {
   },
 };
 
-/** A question as one text, whatever the order of what was given. */
+/** A question as one text, independent of the order of its arguments. */
 function keyOf(ask, given) {
   return JSON.stringify([ask, Object.entries(given).sort(([one], [other]) => (one < other ? -1 : 1))]);
 }

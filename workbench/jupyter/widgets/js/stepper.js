@@ -17,7 +17,7 @@ const PANELS = [
 const UNIT_CYCLES = "cycles of all its spans added up; units that work side by side are counted each";
 const GONE_HERE = "the kernel is gone: run the cell again";
 
-/** Builds the lab in `root`. `link` is the way to who answers: Python, or a record in the page. */
+/** Builds the lab in `root`. `link` is the way to whoever answers: Python, or a record in the page. */
 export function createStepper({ root, link, signal }) {
   root.classList.add("stepper");
   const lists = new Map();
@@ -114,10 +114,10 @@ export function createStepper({ root, link, signal }) {
   open();
 }
 
-/** The way from capture to the timeline: a tab a stage, its figures, and a badge that checks it. */
+/** The strip from capture to timeline: a tab for each stage with its figures, and a badge that checks it. */
 function makeStrip({ root, check, go, why }) {
   const tabs = new Map();
-  let resting = false; // nobody is there who could check
+  let resting = false; // true if nobody is there who could check
   const strip = element("div", { class: "strip", role: "group", "aria-label": "stages" });
   for (const { stage, title } of PANELS) {
     const name = button("", () => go(stage), { class: "stage", "aria-pressed": "false" });
@@ -149,7 +149,7 @@ function makeStrip({ root, check, go, why }) {
     return badge;
   }
 
-  /** Begins with what is seen on it. */
+  /** Names a badge; the name begins with its visible text. */
   function nameBadge(stage, badge, said) {
     badge.setAttribute("aria-label", `${badge.textContent} ${stage}${said ? `: ${said}` : ""}`);
   }
@@ -170,12 +170,12 @@ function makeStrip({ root, check, go, why }) {
         nameBadge(name, tab.badge, told?.said);
       }
     },
-    /** Beside the cycles stands what says why they are so many, which is far below. */
+    /** Adds a button beside the cycles that goes to the findings, which explain the cycles and are far below. */
     askWhy() {
       const told = "why? The findings: why the run takes as long as it does";
       tabs.get("timeline").marks.prepend(button("why?", why, { class: "why", label: told }));
     },
-    /** Switches off what cannot be asked any more; findings that were opened are still there. */
+    /** Disables questions that nobody answers any more; findings that were opened stay. */
     rest(reason, { why: alsoWhy }) {
       resting = true;
       const buttons = strip.querySelectorAll(alsoWhy ? ".badge, .why" : ".badge");
@@ -194,7 +194,7 @@ function makeStrip({ root, check, go, why }) {
   };
 }
 
-/** What is selected, the ways back and forward, and a field for anything that `j.select` takes. */
+/** The bar of the selection: its name, the ways back and forward, and a field for anything that `j.select` takes. */
 function makeBar({ root, step, choose }) {
   const back = button("←", () => step(-1), { "aria-label": "back to the selection before", title: "back (Alt+←)" });
   const forward = button("→", () => step(1), { "aria-label": "forward again", title: "forward (Alt+→)" });
@@ -206,7 +206,7 @@ function makeBar({ root, step, choose }) {
     "aria-label": "select what j.select takes: a call, an op, a kernel, a line of Python, k0:12, k0#3, span 5",
     onkeydown: typed,
   });
-  let taken = ""; // the field's text that is selected now
+  let taken = ""; // the field's text that made the current selection
   let shown = "";
   let choosing = false;
   const what = element("div", { class: "what", role: "status", "aria-live": "polite" });
@@ -222,7 +222,7 @@ function makeBar({ root, step, choose }) {
   }
 
   root.append(element("div", { class: "bar" }, element("div", { class: "steps" }, back, forward, clear), field, what));
-  /** What the field says is not what is selected any more; what somebody is typing stays. */
+  /** Clears the field if its text is not the selection any more; a text that somebody is typing stays. */
   function another() {
     const typing = field.matches(":focus") && field.value !== taken;
     if (!choosing && !typing) field.value = taken = "";
@@ -247,7 +247,7 @@ function makeBar({ root, step, choose }) {
   };
 }
 
-/** One stage: its lists, how many rows of each are selected, and the ways from one to the next. */
+/** One stage: its lists, the number of selected rows of each, and the ways from one selected row to the next. */
 function makePanel(grid, { stage, title, lists: names }, { link, lists, signal, zoom }) {
   const panel = element("div", { class: `panel of-${stage}`, role: "group", "aria-label": title });
   grid.append(panel);
@@ -328,7 +328,7 @@ function makePanel(grid, { stage, title, lists: names }, { link, lists, signal, 
   };
 }
 
-/** The timeline as a picture. A span that is picked in it is picked everywhere. */
+/** The timeline as a picture. A span that is picked in the picture is selected everywhere. */
 function makePicture(grid, { link, signal, lists, cursor }) {
   const root = element("div", { class: "panel of-timeline wide", role: "group", "aria-label": "timeline" });
   grid.append(root);
@@ -353,7 +353,7 @@ function makePicture(grid, { link, signal, lists, cursor }) {
   };
 }
 
-/** The selection as a table, for who reads and does not look. */
+/** The selection as a table, for users of a screen reader. */
 function makeThread({ link }) {
   const body = element("div", { class: "thread-of" });
   const root = element("details", { class: "as-table", ontoggle: refresh },

@@ -1,4 +1,5 @@
-// The timeline: lanes of units over time. It draws what Python packed, says what was picked, and asks for what is missing.
+// The timeline: lanes of units over time. It draws the columns that Python packed, describes the picked span or area,
+// and asks for missing data.
 
 import { onKeys } from "./common.js";
 import { TimelineData, columnsOf } from "./timeline_data.js";
@@ -12,15 +13,17 @@ import { tellArea, tellGap, tellNothing, tellSpan } from "./timeline_panel.js";
 import { held, pannedWithin, snapped, zoomed } from "./timeline_window.js";
 import { gapLine, spanLine } from "./timeline_words.js";
 
-const LEAST_CYCLES = 8; // in view: single cycles are then wide enough to point at
+const LEAST_CYCLES = 8; // in view: single cycles are then wide enough for the pointer
 const REACH = 7; // pixels within which the ruler snaps to the border of a span
 const PAN_PART = 0.2;
 
 /** Draws a timeline in `host`. `data` is `{ header, data }` of Python's `timeline_columns`. Callbacks, all optional:
- *  `select(rows, how)`, `cursor(cycle)`, `area(begin, end, units)`, `window(begin, end)`, `unit(name)`;
- *  `gap(unit, cycle)` resolves to `{ findings }` or `{ note }`, `about(row)` of a span to `{ findings }`, and `more("dependences" | "critical")` to another block
- *  of columns; both to null where nobody knows. `whole` is how many cycles there are to see, if more than the run's.
- *  `select(rows)` marks rows of the trace, `marked()` gives the cycle in which the first of them begins, and `show(begin, end)` a stretch of time; neither calls back. */
+ *  `select(rows, how)`, `cursor(cycle)`, `area(begin, end, units)`, `window(begin, end)`, `unit(name)`; `gap(unit,
+ *  cycle)` resolves to `{ findings }` or `{ note }`, `about(row)` of a span to `{ findings }`, and `more("dependences"
+ *  | "critical")` to another block of columns; all three resolve to null if nobody knows. `whole` is the number of
+ *  cycles to show, if it is more than the run's. In the returned object `select(rows)` marks rows of the trace,
+ *  `marked()` returns the cycle in which the first of them begins, and `show(begin, end)` shows a stretch of time; none
+ *  of them calls back. */
 export function createTimeline(host, data, callbacks = {}) {
   const timeline = new Timeline(host, new TimelineData(data), callbacks);
   return {
@@ -111,7 +114,7 @@ class Timeline extends TimelineFrame {
     if (tells) this.callbacks.window?.(this.window.begin, this.window.end);
   }
 
-  /** Shows the time around a moment, as much as now. */
+  /** Centres the view on a moment, with the same length of time. */
   centre(moment) {
     const half = (this.window.end - this.window.begin) / 2;
     this.setWindow({ begin: moment - half, end: moment + half });
@@ -172,7 +175,7 @@ class Timeline extends TimelineFrame {
     else this.pickGap(this.data.gap(lane, Math.floor(moment)), Math.floor(moment));
   }
 
-  /** The span at a moment, or one so narrow that nobody could hit it. */
+  /** The span at a moment, or a nearby span that is too narrow to hit. */
   spanNear(lane, moment) {
     const span = this.data.spanAt(lane, moment);
     if (span >= 0) return span;
@@ -187,13 +190,13 @@ class Timeline extends TimelineFrame {
     this.mark([this.data.row[span]], how);
   }
 
-  /** The cycle in which the first of the marked spans begins; null where none is marked. */
+  /** The cycle in which the first marked span begins; null if none is marked. */
   beginOfMarked() {
     const begins = (this.marked ?? []).map((row) => this.data.start[this.data.spanOf(row)]);
     return begins.length ? begins.reduce((first, each) => Math.min(first, each)) : null;
   }
 
-  /** Marks spans by their rows; `how` is null where somebody else picked them. */
+  /** Marks spans by their rows; `how` is null if the selection was made elsewhere. */
   mark(rows, how) {
     const same = rows.length === this.marked?.length && rows.every((row, place) => row === this.marked[place]);
     if (same && how === null) return;
@@ -238,7 +241,7 @@ class Timeline extends TimelineFrame {
     this.mark([], "click");
   }
 
-  /** Says what is picked. */
+  /** Describes the picked span, area or idle time. */
   tell() {
     const { seen, data, clock, told } = this;
     const goTo = (span) => this.pick(span, "link");
@@ -253,7 +256,7 @@ class Timeline extends TimelineFrame {
     this.overSoon();
   }
 
-  /** What is found of the span, which may take a while the first time. */
+  /** Asks for the findings of the span, which may take a while the first time. */
   async findReasons() {
     const { span } = this.seen;
     const found = await this.callbacks.about?.(this.data.row[span]);
@@ -281,7 +284,7 @@ class Timeline extends TimelineFrame {
     return block ? columnsOf(block) : null;
   }
 
-  /** What a span waits for and what waits for it, the tightest first. */
+  /** The spans for which a span waits, and those that wait for it, the tightest first. */
   waitsOf(span) {
     const { waits, data } = this;
     const row = data.row[span];
@@ -295,9 +298,10 @@ class Timeline extends TimelineFrame {
     };
   }
 
-  // What is shown faintly
+  // Faint spans
 
-  /** Groups spans by what is asked for, all at once: of a search, the critical path and others' selection. */
+  /** Marks the spans that pass all filters: a search, the critical path, a selection made elsewhere. All others are
+   *  faint. */
   refilter() {
     const asked = Object.values(this.filters).filter(Boolean);
     const before = this.filtered ?? [];

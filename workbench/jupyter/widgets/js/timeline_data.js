@@ -1,14 +1,15 @@
-// A timeline's columns as Python packed them (workbench/explaining/views/timelines/columns.py), and what can be asked of them: which span is
-// there, why a unit stands idle, what an area holds, which spans a search finds. Pure functions of the columns.
+// A timeline's columns as Python packed them (workbench/explaining/views/timelines/columns.py), and answers from them:
+// the span at a moment, the reason why a unit is idle, the sums of an area, the spans that a search finds. Pure
+// functions of the columns.
 
 import { Shares } from "./timeline_shares.js";
 
 const ARRAYS = { u8: Uint8Array, u16: Uint16Array, u32: Uint32Array, f64: Float64Array };
 const FORMAT = 1;
 const NO_ROW = 0xffffffff;
-const ALIGNED = 8; // Python lets columns begin at multiples of this
+const ALIGNED = 8; // Python begins columns at multiples of this
 
-/** The columns of a block by name, as they lie in it. */
+/** The columns of a block by name, as views of the block. */
 export function columnsOf({ header, data }) {
   if (header.version !== FORMAT) {
     throw new Error(`the timeline's columns have version ${header.version}, and this page reads ${FORMAT}`);
@@ -27,8 +28,8 @@ export class TimelineData {
     this.header = block.header;
     Object.assign(this, columnsOf(block));
     this.lanes = this.header.lanes.map((lane, number) => ({ ...lane, number }));
-    this.waits = this.work.some((work, span) => work > this.start[span]); // on their way, while they hold their lane
-    this.other = this.header.kinds.length; // the group of spans that do not matter now
+    this.waits = this.work.some((work, span) => work > this.start[span]); // true if spans hold their lane while they wait on their way
+    this.other = this.header.kinds.length; // the group of faint spans
     this.idle = this.lanes.map(({ number }) =>
       this.pieces("idle_start", "idle_end", this.idle_cause, this.header.causes.length, "idle_first", number),
     );
@@ -40,7 +41,7 @@ export class TimelineData {
     return new Shares(columns, groups, this[first][lane], this[first][lane + 1]);
   }
 
-  /** Groups all spans that are not marked as others: a byte a span, or null for none of them. */
+  /** Marks spans, a byte for each, so that all others are drawn faintly; null marks all. */
   mark(marked) {
     let group = this.kind;
     if (marked) {
@@ -51,18 +52,18 @@ export class TimelineData {
     const groups = this.other + 1;
     const of = (begin, end) =>
       this.lanes.map(({ number }) => this.pieces(begin, end, group, groups, "lane_first", number));
-    this.held = of("start", "end"); // what spans hold their lane for: waits on their way, and work
+    this.held = of("start", "end"); // the time for which spans hold their lane: waits on their way, and work
     this.busy = this.waits ? of("work", "end") : this.held;
   }
 
-  /** A byte a span: whether its row is among these. */
+  /** A byte for each span: 1 if its row is among `rows`. */
   marksOf(rows) {
     const marked = new Uint8Array(this.row.length);
     for (const row of rows) marked[this.spanOf(row)] = 1;
     return marked;
   }
 
-  /** Where the row of the trace lies in the columns. */
+  /** The place in the columns of a row of the trace. */
   spanOf(row) {
     if (!this.places) {
       this.places = new Uint32Array(this.row.length);
@@ -85,12 +86,12 @@ export class TimelineData {
     return this.start[span] <= moment && moment < this.work[span];
   }
 
-  /** `span 3 (LOAD on dma0)`, by where it lies in the columns. */
+  /** `span 3 (LOAD on dma0)`, for a place in the columns. */
   named(span) {
     return `span ${this.row[span]} (${this.header.kinds[this.kind[span]]} on ${this.lanes[this.laneOf(span)].name})`;
   }
 
-  /** What the span waited for, where the idle time is told as what it waited for last; -1 for nothing known. */
+  /** The span for which a span waited, if `cause` is the cause of its last wait; -1 if it is not known. */
   blockerOf(span, cause) {
     const last = this.header.causes[this.cause[span]];
     const [bus, ...told] = this.header.memory_causes;
@@ -98,7 +99,7 @@ export class TimelineData {
     return same && this.blocker[span] !== NO_ROW ? this.spanOf(this.blocker[span]) : -1;
   }
 
-  /** Why a lane does no work at a cycle: as `j.simulated.gap` says it. Null where it works. */
+  /** The reason why a lane does no work at a cycle, as in `j.simulated.gap`; null if it works. */
   gap(lane, cycle) {
     const { reasons, causes, another } = this.header;
     const idle = this.idle[lane];
@@ -112,7 +113,7 @@ export class TimelineData {
     return { lane, begin: idle.begin[piece], end: idle.end[piece], cause, reason, next, blocker };
   }
 
-  /** Idle time that belongs to no span. */
+  /** Idle time that belongs to no span; null if a span holds the lane. */
   outside(lane, cycle) {
     if (this.spanAt(lane, cycle) >= 0) return null;
     const { reasons, outside, launches, kernels, hosted, makespan } = this.header;
@@ -141,7 +142,7 @@ export class TimelineData {
     return [held.pieceAt(begin), last < held.last && this.start[last] < end ? last + 1 : last];
   }
 
-  /** What lanes did between two cycles: as `j.simulated.area` says it, a row a lane. */
+  /** The work of lanes between two cycles, as in `j.simulated.area`: a row for each lane. */
   area(begin, end, lanes) {
     return lanes.map((lane) => {
       const [first, until] = this.spansWithin(lane, begin, end);
@@ -152,7 +153,8 @@ export class TimelineData {
     });
   }
 
-  /** Bytes of spans, taken to move evenly: those between the first and the last lie within as a whole. */
+  /** The bytes that spans move between two cycles, as if each moved its bytes evenly; all spans between the first and
+   *  the last lie within. */
   bytesWithin(first, until, begin, end) {
     const part = (span) => {
       const cycles = Math.min(this.end[span], end) - Math.max(this.start[span], begin);
@@ -171,8 +173,8 @@ export class TimelineData {
     return this.bytes_before[span];
   }
 
-  /** A byte a span, and how many: those that have all of the words, as `j.simulated.search` finds them. Of a field
-   *  that is not there, an `error`. */
+  /** A byte for each span, and the number of spans found: those that match all words, as in `j.simulated.search`. An
+   *  `error` for an unknown field. */
   search(text) {
     const { kernels, programs, origins, kinds, lanes, fields } = this.header;
     const unknown = text.match(/(?:^|\s)([a-z]+):(?!:)/gi)?.find((each) => !fields.includes(each.trim().slice(0, -1).toLowerCase()));

@@ -1,4 +1,4 @@
-// A timeline's frame: its elements, its rows from top to bottom, and when what is drawn.
+// A timeline's frame: its elements, its rows from top to bottom, and the times at which its parts are drawn.
 
 import { sizedContext } from "./canvas.js";
 import { atEnd, button, element, oncePerFrame, watchSize, watchTheme } from "./common.js";
@@ -13,13 +13,13 @@ const HEAD_HEIGHT = 42;
 const MINIMAP_HEIGHT = 30;
 const MANY_CHANNELS = 4;
 
-/** What is seen. What pointer and keys do is for whoever extends it: `acts()` and `listen()`. */
+/** The visible parts of a timeline. A subclass adds the pointer and the keys: `acts()` and `listen()`. */
 export class TimelineFrame {
   constructor(host, data, callbacks) {
     Object.assign(this, { host, data, callbacks, life: new AbortController() });
     this.signal = this.life.signal;
     this.clock = new Clock(data.header);
-    this.whole = Math.max(data.header.makespan, callbacks.whole ?? 0, 1); // the longest of those beside it
+    this.whole = Math.max(data.header.makespan, callbacks.whole ?? 0, 1); // the longest run of those beside each other
     this.window = { begin: 0, end: this.whole };
     this.seen = { span: -1, area: null, gap: null, cursor: null, arrows: [] };
     this.filters = { search: null, critical: null, selected: null };
@@ -84,7 +84,7 @@ export class TimelineFrame {
     else this.arrange();
   }
 
-  /** Lays rows out anew: after another width, or what is folded. */
+  /** Lays the rows out again, after a new width or a folded core. */
   arrange() {
     Object.assign(this, rowsOf(this.data, this.folded));
     this.strips = new Strips(this.width);
@@ -94,7 +94,7 @@ export class TimelineFrame {
     this.labels.replaceChildren(...this.rows.map((row) => this.label(row)));
     this.legend.replaceChildren(makeLegend(this.data, this.palette, this.acts()));
     this.paintWhole();
-    this.paint(); // sizes come before a frame is drawn: this one has the picture already
+    this.paint(); // sizes come before a frame is drawn, so this frame has the picture already
   }
 
   label(row) {
@@ -149,7 +149,7 @@ export class TimelineFrame {
     if (this.tableHolder.open) fillTable(this.table, this.data, this.window, this.clock);
   }
 
-  /** Lets go of the page and of all memory. */
+  /** Removes the timeline from the page and releases its memory. */
   end() {
     this.root.remove();
     for (const canvas of Object.values(this.canvases)) canvas.width = canvas.height = 0;

@@ -1,9 +1,10 @@
-// Pointer, wheel and touch on a timeline: what they mean, and nothing of how it is drawn.
+// Pointer, wheel and touch on a timeline: this file finds their meaning, and draws nothing.
 
 const STILL = 4; // pixels that a press may move and still be a click
-const WHEEL_PIXELS = 400; // of a wheel, to show e times as much
+const WHEEL_PIXELS = 400; // of a wheel, to show e times as much time
 
-/** Moments and heights come from `place(event)`; `acts` are called with them. */
+/** Listens to pointer, wheel and touch. `place(event)` gives moments and heights, with which functions of `acts` are
+ *  called. */
 export function useHands(target, place, acts, signal) {
   const pressed = new Map();
   let drag = null;
@@ -66,7 +67,7 @@ function distance([one, other]) {
   return Math.max(Math.hypot(one.clientX - other.clientX, one.clientY - other.clientY), 1);
 }
 
-/** Drags on a strip, of which only the moment counts. */
+/** Listens to drags on a strip, of which only the moment counts. */
 export function useStrip(target, moment, act, signal) {
   let from = null;
   const on = (kind, listen) => target.addEventListener(kind, listen, { signal });

@@ -1,4 +1,4 @@
-// Where lanes stand, top to bottom, and what stands beside them. Pure functions.
+// The layout of lanes from top to bottom, with the labels beside them. Pure functions.
 
 export const GAP_BETWEEN_GROUPS = 7;
 const ROOMY = { lane: 26, bar: 16, strip: 4 };
@@ -6,9 +6,9 @@ const NARROW = { lane: 19, bar: 11, strip: 3 };
 const HEAD = 22;
 const CHANNEL = 12;
 const FOLDED = 26;
-const LANES_AT_EASE = 14; // with more of them lanes get lower, so that a machine's cores are seen together
+const LANES_AT_EASE = 14; // with more lanes each is lower, so that a machine's cores are seen together
 
-/** The core of a unit's name: `core0` of `core0.dma1`, nothing on a machine of one core. */
+/** The core in a unit's name: `core0` of `core0.dma1`; empty on a machine with one core. */
 export function coreOf(name) {
   return name.includes(".") ? name.slice(0, name.indexOf(".")) : "";
 }
@@ -53,7 +53,7 @@ export function rowsOf(data, folded) {
   return { rows, height: top + 4 };
 }
 
-/** The row at a height, or nothing between rows. */
+/** The row at a height; undefined between rows. */
 export function rowAt(rows, y) {
   return rows.find((row) => row.top <= y && y < row.top + row.height);
 }

@@ -1,11 +1,11 @@
-// Ways from span to span: by arrow keys, along what was waited for, and through what a search found.
+// Ways from span to span: by arrow keys, along the waits, and through the results of a search.
 
 import { coreOf, rowOfLane } from "./timeline_layout.js";
 import { counted } from "./timeline_words.js";
 
-const ROOM_AROUND = 0.35; // of a span's length, on both sides, when it is zoomed to
+const ROOM_AROUND = 0.35; // of a span's length, on both sides, when the view zooms to the span
 
-/** The span before or after on its lane; the first in view when none is selected. */
+/** Picks the span before or after on its lane; the first in view if none is selected. */
 export function stepSpan(timeline, by) {
   const { data, seen, window } = timeline;
   if (seen.span < 0) {
@@ -18,7 +18,7 @@ export function stepSpan(timeline, by) {
   if (next >= lane.first && next < lane.last) timeline.pick(next, "keyboard");
 }
 
-/** The span of the lane above or below that is nearest in time. */
+/** Picks the span of the lane above or below that is nearest in time. */
 export function stepLane(timeline, by) {
   const { data, seen } = timeline;
   if (seen.span < 0) {
@@ -46,7 +46,7 @@ export function gapBefore(timeline) {
   timeline.pickGap(cycle < 0 ? null : data.gap(data.laneOf(seen.span), cycle), cycle);
 }
 
-/** Zooms to what is selected: a span, an area, idle time. */
+/** Zooms to the selected span, area or idle time. */
 export function showSelected(timeline) {
   const { data, seen } = timeline;
   const { span, area, gap } = seen;
@@ -56,7 +56,7 @@ export function showSelected(timeline) {
   timeline.setWindow({ begin: begin - room, end: end + room });
 }
 
-/** Unfolds its core, and pans to a span that is out of sight. */
+/** Unfolds the span's core, and pans to the span if it is out of sight. */
 export function bringIntoView(timeline, span) {
   const { data, window } = timeline;
   const lane = data.laneOf(span);
@@ -70,7 +70,7 @@ export function bringIntoView(timeline, span) {
   }
 }
 
-/** Marks what a search finds, and says how many. */
+/** Marks the spans that a search finds, and shows their number. */
 export function search(timeline, text) {
   const { data, filters, tools } = timeline;
   const found = text.trim() ? data.search(text) : null;
@@ -79,7 +79,7 @@ export function search(timeline, text) {
   tools.found.textContent = found ? (found.error ?? counted(found.count, "span")) : "";
 }
 
-/** The next span that the search found, around the end. */
+/** Picks the next span that the search found; after the last comes the first. */
 export function stepFound(timeline, by) {
   const { data, filters, seen } = timeline;
   const marks = filters.search;
@@ -108,7 +108,7 @@ export async function toggleCritical(timeline) {
   timeline.refilter();
 }
 
-/** The launch that runs at a moment fills the view. */
+/** Zooms to the launch that runs at a moment. */
 export function openLaunch(timeline, moment) {
   const found = timeline.data.header.launches.find(([begin, end]) => begin <= moment && moment < end);
   if (found) timeline.setWindow({ begin: found[0], end: found[1] });

@@ -1,4 +1,4 @@
-// What is drawn above and over the lanes: axis, kernels, minimap, cursor, selection, arrows.
+// The parts above and over the lanes: axis, kernels, minimap, cursor, selection, arrows.
 
 import { CANVAS_FONT, fillBox, frameBox, writeText } from "./canvas.js";
 import { clamped } from "./common.js";
@@ -11,9 +11,9 @@ const TICK_EVERY = 92; // pixels, at least
 const LEAST_BEND = 22; // pixels that an arrow leaves and arrives level
 const NUMBER_HIGH = 14;
 const ARROW_HEAD = 8;
-const ARROWS_NAMED = 12; // with more of them their numbers would lie on one another
+const ARROWS_NAMED = 12; // with more arrows their numbers would lie on one another
 
-/** Axis and kernels. */
+/** Paints the axis and the kernels. */
 export function paintHead(context, data, window, { width, height }, palette, clock) {
   const { begin, end } = window;
   const scale = width / (end - begin);
@@ -37,7 +37,7 @@ export function paintHead(context, data, window, { width, height }, palette, clo
     done = stop;
   }
   for (const moment of ticksOf(window, width, clock)) {
-    if (end <= 1 && moment > data.header.makespan) break; // of a run of no cycles
+    if (end <= 1 && moment > data.header.makespan) break; // a run of no cycles
     fillBox(context, palette.soft, Math.round(at(moment)), 14, 1, 5);
     const text = clock.number(moment);
     const half = context.measureText(text).width / 2;
@@ -52,7 +52,7 @@ function ticksOf({ begin, end }, width, clock) {
   return ticksBetween(begin / step, end / step, width / TICK_EVERY, least).map((tick) => tick * step);
 }
 
-/** A kernel's name, shortened to so many letters, as in the static picture: cut with a mark, its number, or nothing. */
+/** A kernel's name in at most `letters` letters, as in the static picture: cut with a mark, its number, or nothing. */
 export function fitting(kernel, letters) {
   if (kernel.length <= letters) return kernel;
   const number = kernel.split("_")[0];
@@ -60,7 +60,7 @@ export function fitting(kernel, letters) {
   return number.length <= letters ? number : "";
 }
 
-/** Lines of the axis and of kernels behind the lanes. */
+/** Paints the lines of the axis and of kernels behind the lanes. */
 export function paintGrid(context, data, window, { width, height }, palette, clock) {
   const { begin, end } = window;
   const scale = width / (end - begin);
@@ -73,7 +73,7 @@ export function paintGrid(context, data, window, { width, height }, palette, clo
   }
 }
 
-/** The whole run, a line for each class of unit, as the share of its units' time that is work. */
+/** Paints the whole run: a line for each class of unit, with the share of its units' time that is work. */
 export function paintMinimap(context, data, { width, height }, palette) {
   const groups = [...new Set(data.lanes.map((lane) => lane.group))];
   const each = height / Math.max(groups.length, 1);
@@ -94,7 +94,7 @@ export function paintMinimap(context, data, { width, height }, palette) {
   });
 }
 
-/** Cursor, area, selected span and its arrows. `seen` holds them. */
+/** Paints the cursor, the area, the selected span and its arrows, which `seen` holds. */
 export function paintOver(context, data, rows, window, { width, height }, palette, clock, seen) {
   const { begin, end } = window;
   const at = (moment) => ((moment - begin) / (end - begin)) * width;
@@ -135,7 +135,7 @@ function paintArea(context, rows, area, at, { width, height }, palette, clock) {
   writeText(context, text, x + 5, top + 8, palette.ground);
 }
 
-/** Draws so that what is written on the lanes stays clear: lines go behind words. */
+/** Draws lines behind the words on the lanes, so that the words stay readable. */
 function besideWords(context, rows, { width, height }, draw) {
   context.save();
   context.beginPath();
@@ -146,7 +146,8 @@ function besideWords(context, rows, { width, height }, draw) {
   context.restore();
 }
 
-/** Where an arrow begins and ends: where a span is over and another begins, at half the height of their bars. */
+/** The ends of an arrow: from the end of a span's work to the begin of another span, at half the height of their bars.
+ *  */
 function endsOf(data, rows, { from, to }, at) {
   const height = (span) => {
     const row = rowOfLane(rows, data.laneOf(span));
@@ -155,7 +156,8 @@ function endsOf(data, rows, { from, to }, at) {
   return [at(Math.min(data.end[from], data.start[to])), height(from), at(data.start[to]), height(to)];
 }
 
-/** From where a span is over to where another begins; without room it is thick. */
+/** Paints an arrow from the end of a span's work to the begin of another; it is thick if there is no room (slack)
+ *  between them. */
 function paintArrow(context, { room }, [x0, y0, x1, y1], { palette, width }) {
   if (Math.max(x0, x1) < 0 || Math.min(x0, x1) > width) return;
   const tight = room === 0;
@@ -176,8 +178,8 @@ function paintArrow(context, { room }, [x0, y0, x1, y1], { palette, width }) {
   context.fill();
 }
 
-/** The room of arrows that have some, at the other span, where each has its own place: never over words, the selected
- *  span or one another. What has no place is left to the words below the lanes. */
+/** Writes the room of arrows that have some, at the other span, where each number has its own place: never over words,
+ *  the selected span or another number. A number without a place is left to the words below the lanes. */
 function nameRooms(context, data, rows, at, seen, own, { palette, clock, width }) {
   const named = seen.arrows.filter(({ room }) => room > 0);
   if (seen.arrows.length > ARROWS_NAMED) return;
@@ -201,8 +203,8 @@ function nameRooms(context, data, rows, at, seen, own, { palette, clock, width }
   }
 }
 
-/** A box for a number at one of some left edges, in the middle at `y`, or above or below that, where nothing stands;
- *  else null. */
+/** A free box for a number at one of the left edges, with its middle at `y`, or above or below; null if there is none.
+ *  */
 function placedFree(taken, edges, y, wide, width) {
   const boxes = [0, -NUMBER_HIGH, NUMBER_HIGH].flatMap((down) => edges.map((left) => {
     const top = y + down - NUMBER_HIGH / 2;

@@ -1,4 +1,4 @@
-// Draws lanes on a canvas: bars one by one where they are wide enough, else the share of the time that each kind fills.
+// Draws lanes on a canvas: bars one by one if they are wide enough, else the share of the time that each kind fills.
 
 import { CANVAS_FONT, colourOf, coloursOf, fillBox, partsOf, writeText } from "./canvas.js";
 import { firstWhere } from "./common.js";
@@ -6,7 +6,7 @@ import { crowdedColumns, eachDrawn, meanShares, runsOf } from "./timeline_shares
 import { tileOf } from "./timeline_strip.js";
 
 export const TEXTURES = {
-  // What tells kinds apart beside their colour: lines and dots in the ground's colour, on a tile of 6 x 6
+  // Lines and dots in the background's colour, which distinguish kinds beside their colour, on a tile of 6 x 6
   LOAD: [[0, 6, 6, 0]],
   STORE: [[0, 0, 6, 6]],
   COPY: [[0, 3, 2, 3]],
@@ -25,7 +25,7 @@ const LETTER = 6.2; // pixels of a letter at 10.5 px, on the average
 const LEAST_BAR = 0.6;
 const NARROW_FONT = "9px system-ui, sans-serif";
 
-/** The colours of the page's theme, and patterns of them; and the clock by which bars say how long they are. */
+/** The colours of the page's theme, patterns in them, and the clock for the lengths written on bars. */
 export function paletteOf(root, header, context, clock) {
   const named = (name) => colourOf(root, name);
   const ground = named("ground");
@@ -40,7 +40,7 @@ export function paletteOf(root, header, context, clock) {
   return { clock, kinds, causes, tiles, ground, load: named("k-LOAD"), launch: named("c-launch"), ...rest };
 }
 
-/** A tile of a colour with lines in the ground's. */
+/** A tile of a colour, with lines in the background's colour. */
 export function textured(colour, ground, lines) {
   const canvas = new OffscreenCanvas(TILE, TILE);
   const drawn = canvas.getContext("2d", { willReadFrequently: true });
@@ -65,10 +65,10 @@ function inkOn(colour) {
   return light > 0.18 ? "#000" : "#fff";
 }
 
-/** All rows, for the stretch of time `window`, on a canvas as wide as `strips`. */
+/** Paints all rows for the stretch of time `window`, on a canvas as wide as `strips`. */
 export function paintRows(context, data, rows, window, strips, palette) {
   for (const row of rows) {
-    row.words = []; // stretches of it in which words stand, for what is drawn over it
+    row.words = []; // stretches of the row with words, for lines that are drawn over them
     if (row.kind === "head") continue;
     fillBox(context, palette.faint, 0, row.top, strips.width, row.bar, 0.6);
     if (row.kind === "channel") paintChannels(context, data, row, window, strips.width, palette);
@@ -106,17 +106,15 @@ function paintLane(context, data, row, window, strips, palette) {
     const works = busy.shares(begin, end, width, workPlaces, from, until);
     const whole = data.waits ? held.shares(begin, end, width, places, from, until) : works;
     stack(strip, works, whole, from, until, palette);
-    // an empty lane again, so that what reaches into it is not seen twice
+    // clears the lane first, so that a piece that reaches into it is not painted twice
     fillBox(context, palette.ground, from, row.top, until - from, row.bar);
     fillBox(context, palette.faint, from, row.top, until - from, row.bar, 0.6);
   }
   strip.drawOn(context, row.top);
 }
 
-/**
- * A bar's kind, and how long its work takes where there is room, in the unit that the axis says. A word is whole or it
- * is not there: the colour, its texture and the legend say the kind as well.
- */
+/** Writes a bar's kind and, if there is room, the length of its work in the unit of the axis. A word is written whole
+ *  or not at all: the colour, its texture and the legend show the kind as well. */
 function paintLabel(context, data, span, { left, right, row, kind, palette }) {
   const room = right - left - 6;
   if (room < kind.name.length * LETTER || kind.name === "OTHER") return;
@@ -132,7 +130,7 @@ function paintLabel(context, data, span, { left, right, row, kind, palette }) {
   row.words.push([x - 2, x + wide + 2]);
 }
 
-/** Kinds of work on top of each other, then paler what holds the lane and waits. */
+/** Stacks the kinds of work on top of each other, then, paler, the kinds that hold the lane and wait. */
 function stack(strip, works, held, from, until, palette) {
   const count = until - from;
   const layer = (shares, alpha) => {
@@ -144,7 +142,7 @@ function stack(strip, works, held, from, until, palette) {
   layer(waits, PALE);
 }
 
-/** Why the lane stands idle: a strip below the bars, and in words where there is room. */
+/** Paints the causes of idle time: a strip below the bars, with words if there is room. */
 function paintIdle(context, data, row, window, strips, palette) {
   const lane = row.lanes[0].number;
   const { begin, end } = window;
@@ -183,7 +181,7 @@ function fontOf(row) {
   return row.bar < 14 ? NARROW_FONT : CANVAS_FONT;
 }
 
-/** Several lanes as one: the mean of their shares. */
+/** Paints several lanes as one row: the mean of their shares. */
 function paintMean(context, data, row, window, strips, palette) {
   const { width } = strips;
   const mean = (lanes) => meanShares(row.lanes.map(({ number }) => lanes[number]), window.begin, window.end, width);
@@ -194,7 +192,7 @@ function paintMean(context, data, row, window, strips, palette) {
   strip.drawOn(context, row.top);
 }
 
-/** What channels of the memory moved, as a share of what they can: as high as the bar where they are at their peak. */
+/** Paints the bytes that channels of the memory moved, as a share of their peak: a full bar is the peak. */
 function paintChannels(context, data, row, window, width, palette) {
   const { begin, end } = window;
   const scale = width / (end - begin);
@@ -217,7 +215,7 @@ function paintChannels(context, data, row, window, width, palette) {
   }
 }
 
-/** The place of the first of sorted numbers that is larger. */
+/** The place of the first one of sorted numbers that is larger than `number`. */
 export function firstAfter(sorted, number) {
   return firstWhere(0, sorted.length, (place) => sorted[place] > number);
 }

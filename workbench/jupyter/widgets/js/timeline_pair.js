@@ -1,15 +1,15 @@
-// Timelines above each other that show the same stretch of time, and what a timeline asks of Python.
+// Timelines above each other that show the same stretch of time, and a timeline's questions to Python.
 
 import { element } from "./common.js";
 import { createTimeline } from "./timeline.js";
 
-/** A block of columns of a run: `timeline`, `dependences` or `critical`; null where Python said no. */
+/** A block of columns of a run: `timeline`, `dependences` or `critical`; null if Python answered with an error. */
 export async function askedBlock(link, run, what) {
   const found = await link.ask("columns", { run, what });
   return found && { header: found.answer.header, data: found.buffers[0] };
 }
 
-/** The callbacks of a timeline that ask Python. */
+/** The callbacks by which a timeline asks Python. */
 export function askingCallbacks(link, run) {
   return {
     more: (what) => askedBlock(link, run, what),
@@ -18,7 +18,7 @@ export function askingCallbacks(link, run) {
   };
 }
 
-/** One timeline a block, locked in time: a moment of one is the moment of the others by their clocks. */
+/** A timeline for each block, locked in time: a moment of one is the moment of the others by their clocks. */
 export function createTimelines(host, blocks, titles, callbacks) {
   const clocks = blocks.map(({ header }) => header.clock_mhz);
   const longest = Math.max(...blocks.map(({ header }) => header.makespan / header.clock_mhz));

@@ -1,4 +1,4 @@
-// What stands around the lanes: tools, legend, what is known of the selection, and the table of what is in view.
+// The parts around the lanes: tools, legend, facts about the selection, and a table of the spans in view.
 
 import { button, element, factsOf, fillChoices, grouped, tableOf } from "./common.js";
 import { areaSums, bytesIn, counted, gapLine, inWords, percent, rateIn, spanFacts } from "./timeline_words.js";
@@ -21,9 +21,9 @@ const KEYS = [
   ["Esc", "let go"],
 ];
 const IN_TABLE = 60;
-const MOST_WAITS = 12; // of what a span waits for, the tightest
+const MOST_WAITS = 12; // the most waits of a span that are listed, the tightest ones
 
-/** Tools above the lanes. `acts` are what they do. */
+/** Makes the tools above the lanes, which call functions of `acts`. */
 export function makeTools(data, acts) {
   const search = element("input", {
     type: "search",
@@ -50,7 +50,7 @@ export function makeTools(data, acts) {
   return { bar, search, found, critical, measure, units };
 }
 
-/** Kinds of work, which filter when pressed, and causes of idle time. */
+/** Makes the legend: kinds of work, which filter when pressed, and causes of idle time. */
 export function makeLegend(data, palette, acts) {
   const { header } = data;
   const legend = element("div", { class: "tl-legend" });
@@ -94,17 +94,17 @@ function facts(pairs) {
   return element("dl", {}, ...factsOf(pairs));
 }
 
-/** Nothing is picked: what can be done; of a run of nothing, that it is one. */
+/** Shows, if nothing is picked, what a user can do; for a run without spans, that it has none. */
 export function tellNothing(told, data) {
   told.replaceChildren(element("p", { class: "soft" }, data.lanes.length ? HINT : data.header.nothing));
 }
 
-/** What keys do, to open. */
+/** Makes the list of keys, which opens on a press. */
 export function makeKeys() {
   return element("details", { class: "tl-keys" }, element("summary", {}, "Keys"), facts(KEYS));
 }
 
-/** A span: its facts, and what it waits for and keeps waiting. */
+/** Shows a span: its facts, the spans for which it waits, and those that wait for it. */
 export function tellSpan(told, data, span, { clock, slack, waits, reasons, goTo }) {
   const { kinds } = data.header;
   const name = title(`span ${data.row[span]}: ${kinds[data.kind[span]]} on ${data.lanes[data.laneOf(span)].name}`);
@@ -124,7 +124,7 @@ export function tellSpan(told, data, span, { clock, slack, waits, reasons, goTo 
   told.replaceChildren(name, facts(pairs), cardsOf(reasons, clock));
 }
 
-/** What rules have found, as they say it. */
+/** The findings of the rules, in their own words. */
 function cardsOf(findings, clock) {
   const cards = findings.map((each) =>
     element(
@@ -176,7 +176,7 @@ export function tellArea(told, data, area, clock) {
   );
 }
 
-/** The spans in view, by unit, for who cannot see the lanes. */
+/** Fills a table with the spans in view, by unit, for users of a screen reader. */
 export function fillTable(host, data, window, clock) {
   const rows = [];
   let count = 0;

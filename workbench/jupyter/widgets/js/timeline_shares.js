@@ -1,10 +1,9 @@
-// How much of any stretch of time the pieces of a lane fill, exactly and at any zoom. Pure functions of columns.
-//
-// The pieces of a lane are sorted and do not overlap. Running sums by group stand at every 16th piece, so the cycles
-// that each group fills before any moment are one look at the sums and at most 16 additions, however many pieces there
+// The share of any stretch of time that the pieces of a lane fill, exactly and at any zoom. Pure functions of columns.
+// The pieces of a lane are sorted and do not overlap. Running sums by group are kept at every 16th piece. The cycles
+// that each group fills before a moment are one look at the sums and at most 16 additions, however many pieces there
 // are; a stretch of time is the difference of two moments.
 
-const PIECES_A_SUM = 16; // fewer would be quicker still, and take more memory
+const PIECES_A_SUM = 16; // fewer would be quicker, but take more memory
 
 /** The pieces `first` to `last` of columns `begin`, `end` and `group` (a number below `groups`). */
 export class Shares {
@@ -29,7 +28,8 @@ export class Shares {
     for (let piece = from; piece < until; piece++) sums[at + group[piece]] += end[piece] - begin[piece];
   }
 
-  /** The first piece that ends after a moment, looked for from piece `low` on, before which none does. */
+  /** The first piece that ends after a moment; the search starts at piece `low`, and no piece before `low` may end
+   *  after it. */
   pieceAt(moment, low = this.first) {
     let high = this.last;
     for (let step = 1; low + step < high; step *= 2) {
@@ -43,7 +43,7 @@ export class Shares {
     return low;
   }
 
-  /** Writes the cycles that each group fills before a moment to `sums`; `piece` is what `pieceAt` gives. */
+  /** Writes the cycles that each group fills before a moment to `sums`; `piece` is the result of `pieceAt`. */
   before(moment, piece, sums) {
     const { groups, first, last } = this;
     const block = Math.floor((piece - first) / PIECES_A_SUM);
@@ -52,7 +52,7 @@ export class Shares {
     if (piece < last && this.begin[piece] < moment) sums[this.group[piece]] += moment - this.begin[piece];
   }
 
-  /** Cycles that each group fills between two moments. */
+  /** The cycles that each group fills between two moments. */
   between(begin, end) {
     const early = new Float64Array(this.groups);
     const late = new Float64Array(this.groups);
@@ -61,8 +61,8 @@ export class Shares {
     return late.map((cycles, each) => cycles - early[each]);
   }
 
-  /** For each of `columns` equal stretches from `begin` to `end`: the first piece that ends after its left edge. There
-   *  is one more for the last right edge. */
+  /** For each of `columns` equal stretches from `begin` to `end`: the first piece that ends after its left edge. The
+   *  last entry is for the last right edge. */
   places(begin, end, columns) {
     const found = new Uint32Array(columns + 1);
     let last = this.first;
@@ -102,9 +102,10 @@ export function meanShares(lanes, begin, end, columns) {
   return mean;
 }
 
-const NARROW_COLUMNS = 4; // pieces of which several end within so many columns are too narrow to draw one by one
+const NARROW_COLUMNS = 4; // if several pieces end within so many columns, they are too narrow to draw one by one
 
-/** Which columns are crowded, a byte each: what ends in them is too narrow to draw one by one. */
+/** A byte for each column: 1 if it is crowded, that is, if the pieces that end in it are too narrow to draw one by one.
+ *  */
 export function crowdedColumns(places) {
   const columns = places.length - 1;
   const crowded = new Uint8Array(columns);
@@ -126,7 +127,7 @@ export function runsOf(crowded) {
   return runs;
 }
 
-/** Calls `draw(piece)` for the pieces from `begin` to `end` that reach out of crowded columns. */
+/** Calls `draw(piece)` for the pieces from `begin` to `end` that reach beyond crowded columns. */
 export function eachDrawn(shares, begin, end, crowded, places, draw) {
   const columns = crowded.length;
   const scale = columns / (end - begin);

@@ -1,4 +1,5 @@
-// Shares of time as pixels: a strip of columns in which colours stand on top of each other, as high as their shares.
+// Shares of time as pixels: a strip of columns, in which colours are stacked on top of each other, as high as their
+// shares.
 
 const WHOLE = 255;
 
@@ -19,7 +20,7 @@ export class Strip {
     this.tops.fill(0);
   }
 
-  /** Puts a layer on top: `shares[at + column - from]` high in each column, in the colours of a tile. */
+  /** Stacks a layer on top: `shares[at + column - from]` high in each column, in the colours of a tile. */
   layer(tile, shares, at, from, until, alpha) {
     const { height, tops } = this;
     for (let column = from; column < until; column++) {
@@ -32,7 +33,7 @@ export class Strip {
     }
   }
 
-  /** Fills a column between two heights; where an end lies within a pixel, that pixel is as faint as it is empty. */
+  /** Fills a column between two heights; a pixel that is filled only in part is fainter. */
   column(tile, column, low, high, alpha) {
     const { pixels, width, height } = this;
     const { size, colours } = tile;
@@ -62,7 +63,7 @@ export function tileOf(canvas) {
   return { size: width, colours: new Uint32Array(data.buffer) };
 }
 
-/** Strips by their height, made when they are first used; all are as wide. */
+/** Strips by their height, all equally wide, made when they are first used. */
 export class Strips {
   constructor(width) {
     this.width = width;

@@ -2,25 +2,25 @@
 
 import { clamped } from "./common.js";
 
-/** The stretch as near to `begin` to `end` as lies in the run and is at least `least` cycles long. */
+/** The stretch nearest to `begin` to `end` that lies in the run and is at least `least` cycles long. */
 export function held(begin, end, whole, least) {
   const length = clamped(end - begin, Math.min(least, whole), whole);
   const start = clamped(begin + (end - begin - length) / 2, 0, whole - length);
   return { begin: start, end: start + length };
 }
 
-/** Shows `factor` times as much time; what is at `moment` stays where it is. */
+/** Shows `factor` times as much time; `moment` keeps its place in the view. */
 export function zoomed({ begin, end }, factor, moment) {
   return { begin: moment - (moment - begin) * factor, end: moment + (end - moment) * factor };
 }
 
-/** Pans by no more than stays in the run, so that the stretch keeps its length. */
+/** Pans, but not beyond the run, so that the stretch keeps its length. */
 export function pannedWithin({ begin, end }, cycles, whole) {
   const by = clamped(cycles, -begin, whole - end);
   return { begin: begin + by, end: end + by };
 }
 
-/** Round numbers from `begin` to `end`, at most so many, in steps of at least `least`. */
+/** Round numbers from `begin` to `end`, at most `most` of them, in steps of at least `least`. */
 export function ticksBetween(begin, end, most, least) {
   const rough = Math.max((end - begin) / Math.max(most, 1), least);
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -30,7 +30,7 @@ export function ticksBetween(begin, end, most, least) {
   return found;
 }
 
-/** The border of a piece nearest to a moment, if one is within `reach`; else the nearest whole cycle. */
+/** The border of a piece that is nearest to a moment, if one is within `reach`; else the nearest whole cycle. */
 export function snapped(moment, reach, lanes) {
   let best = Math.round(moment);
   let distance = reach;

@@ -1,8 +1,8 @@
-// What a timeline says of spans, gaps and areas. Pure functions; every time says its unit.
+// A timeline's texts about spans, gaps and areas. Pure functions; every time has its unit.
 
 import { grouped } from "./common.js";
 
-/** `1,204 cycles` or `1,280.9 ns`, by the unit that the reader chose. */
+/** Writes times in the unit that the reader chose: `1,204 cycles` or `1,280.9 ns`. */
 export class Clock {
   constructor(header) {
     this.mhz = header.clock_mhz;
@@ -25,7 +25,7 @@ export class Clock {
     return `${this.unit} ${this.number(begin)} to ${this.number(end)} (${this.length(end - begin)})`;
   }
 
-  /** Cycles of one unit, for round numbers on the axis. */
+  /** The cycles of one unit, for round numbers on the axis. */
   get step() {
     return this.unit === "cycles" ? 1 : this.mhz / 1e3;
   }
@@ -53,21 +53,21 @@ export function counted(number, noun) {
   return `${grouped(number)} ${noun}${number === 1 ? "" : "s"}`;
 }
 
-/** One line on a span. */
+/** One line of text about a span. */
 export function spanLine(data, span, clock) {
   const { kinds, kernels } = data.header;
   const time = clock.stretch(data.start[span], data.end[span]);
   return `span ${data.row[span]}: ${kinds[data.kind[span]]}, ${kernels[data.launch[span]]}, ${time}`;
 }
 
-/** A launch's kernel, and the equal one whose program it runs. */
+/** A launch's kernel; also the equal kernel whose program it runs. */
 function kernelOf(data, launch) {
   const { kernels, programs } = data.header;
   const [own, program] = [kernels[launch], programs[launch]];
   return own === program ? own : `${own}, which runs the program of ${program}`;
 }
 
-/** What is known of a span as `[what, text]`. */
+/** The facts about a span, as `[what, text]`. */
 export function spanFacts(data, span, clock, slack) {
   const { causes, origins } = data.header;
   const waits = data.work[span] - data.start[span];
@@ -89,7 +89,7 @@ export function spanFacts(data, span, clock, slack) {
   return facts;
 }
 
-/** Bytes a cycle, and by the machine's clock. */
+/** A rate in bytes for each cycle, and by the machine's clock. */
 export function rateIn(bytes, clock) {
   const most = { maximumFractionDigits: 1 };
   const perSecond = ((bytes * clock.mhz) / 1e3).toLocaleString("en-US", most);
@@ -100,7 +100,7 @@ export function gapLine(data, gap, clock) {
   return `${data.lanes[gap.lane].name} idle, ${inWords(gap.cause)}: ${clock.stretch(gap.begin, gap.end)}`;
 }
 
-/** What all rows of an area come to. */
+/** The sums over all rows of an area. */
 export function areaSums(rows) {
   const sum = (name) => rows.reduce((total, row) => total + row[name], 0);
   const [bytes, cycles] = [sum("bytes"), rows[0]?.cycles ?? 0];
