@@ -21,13 +21,16 @@ from workbench.ground.errors import (
     MissingRoutes,
     TemplateBoundsError,
     TooManyInstructions,
+    WorkbenchError,
 )
-from workbench.ground.faults.trial import TRIALS, Verdict
+from workbench.ground.faults.messages import Message
+from workbench.ground.faults.trial import TRIALS, Trial, Verdict
 from workbench.ground.faults.worker_process import WorkerProcess
 from workbench.ir import Node, Origin, Ref, TensorType
 from workbench.operators.aten.import_trial import import_trial
 from workbench.running.guarded_call import Arguments, run_trial
 from workbench.scheduling.kernels.template import Template
+from workbench.scheduling.schedule import try_schedule
 
 X = torch.linspace(-2, 2, 16)
 HEAD = "func.func @{{ kernel }}({{ signature }}) {\n"
@@ -212,6 +215,19 @@ def test_a_users_schedule_is_applied_elsewhere_first(monkeypatch: pytest.MonkeyP
     assert changed.scheduled and tried == ["schedule"]
     changed.run(torch.randn(64, 64))
     assert tried == ["schedule", "run"]
+
+
+def test_a_worker_understands_what_it_is_to_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker's own exception counts as harmless, so one before the script would let every script pass."""
+    journey = wb.trace(torch.relu, torch.randn(64, 64))
+    kernel = journey.scheduled.kernels[0]
+    tried: list[Trial] = []
+    monkeypatch.setattr(TRIALS, "verdict", lambda trial: tried.append(trial) or Verdict("ok"))
+    assert journey.with_(schedule={kernel.name: kernel.schedule}).scheduled
+    sent = tried[0].material()
+    try_schedule(sent)
+    with pytest.raises(WorkbenchError, match="no transform script"):
+        try_schedule(Message({**sent.body, "script": "no transform script"}))
 
 
 # What it costs

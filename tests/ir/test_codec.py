@@ -7,6 +7,8 @@ import math
 
 import pytest
 
+import workbench as wb
+from simulator import Machine
 from workbench.ir import (
     AtenGraph,
     Input,
@@ -22,6 +24,7 @@ from workbench.ir import (
 )
 
 CONSTANT = Tree("constant", constant=Literal("float", 1.0))
+MACHINES = [str(name) for name in wb.machines()]
 GRAPH = AtenGraph(
     name="f",
     inputs=(Input("x", "user", "x"),),
@@ -87,3 +90,9 @@ def test_the_end_of_a_slice_comes_back() -> None:
         assert codec.decode(Literal, codec.encode(literal)) == literal
     with pytest.raises(RecordFormatError):
         codec.decode(Literal, {"kind": "int", "value": 2**63})
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_a_machine_is_read_as_it_was_written(name: str) -> None:
+    machine = wb.machine(name)
+    assert codec.decode(Machine, json.loads(json.dumps(codec.encode(machine)))) == machine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,7 @@ def test_a_selection_reads_well_and_stays_with_a_saved_journey(ffn: wb.Journey, 
     assert bundle["text/plain"] == repr(found) and "aten.gelu.default" in bundle["text/html"]
     ffn.save(tmp_path / "ffn.journey")
     assert wb.load(tmp_path / "ffn.journey").select("gelu") == found
+    assert pickle.loads(pickle.dumps(found)).text() == text
     assert wb.load(tmp_path / "ffn.journey").select("gelu").text() == text
 
 

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 APART: Final = types.MappingProxyType({"apart": True})
 """Metadata of a field that has a format of its own. It is not encoded; whoever decodes the record puts the value itself
-into the data. No other field of a record has metadata."""
+into the data. Other metadata, such as the figures' of a machine, say nothing about the encoding."""
 
 
 class RecordFormatError(ValueError):
@@ -47,7 +47,7 @@ def encode(value: object, *, tagged: bool = False) -> Any:
         hints = _hints(type(value))
         out: dict[str, Any] = {"is": type(value).__name__} if tagged else {}
         for field in dataclasses.fields(value):
-            if not field.metadata:
+            if "apart" not in field.metadata:
                 out[field.name] = encode(getattr(value, field.name), tagged=len(_records_in(hints[field.name])) > 1)
         return out
     if isinstance(value, (tuple, list)):
@@ -157,7 +157,7 @@ def _decode_record(kind: type[T], data: Any, where: str) -> T:
         unknown, missing = sorted(fields.keys() - known.keys()), sorted(known.keys() - fields.keys())
         raise RecordFormatError(f"{where}: not a {kind.__name__} (unknown: {unknown}, missing: {missing})")
     hints = _hints(kind)
-    parts = {name: value for name, value in fields.items() if not known[name].metadata}
+    parts = {name: value for name, value in fields.items() if "apart" not in known[name].metadata}
     return kind(**fields | {name: decode(hints[name], value, f"{where}.{name}") for name, value in parts.items()})
 
 

@@ -73,7 +73,8 @@ def _narrow(op: ir.Operation, widening: ir.Operation, number: ir.Attribute) -> t
     kind, predicate = widening.operands[0].type, integer(op, "predicate")
     if isinstance(kind, ir.FloatType):
         same_body = widening.block == op.block  # a cast of the user's has a body of its own
-        return (ir.FloatAttr.get(kind, ir.FloatAttr(number).value), predicate) if same_body else None
+        with op.location:
+            return (ir.FloatAttr.get(kind, ir.FloatAttr(number).value), predicate) if same_body else None
     if not isinstance(kind, ir.IntegerType):
         return None
     value, half, signed = ir.IntegerAttr(number).value, 1 << (kind.width - 1), widening.name == "arith.extsi"

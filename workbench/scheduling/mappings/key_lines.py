@@ -68,7 +68,7 @@ def mistake_in_json(text: str) -> str:
             objects.pop()
         elif what == ":":
             if last in objects[-1]:
-                return f"line {number}: the key {last!r} stands there again"
+                return f"line {number}: the key {last!r} stands there again; leave one of them out"
             objects[-1].add(last)
         elif what.startswith('"'):
             last = json.loads(what)

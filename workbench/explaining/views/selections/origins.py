@@ -8,9 +8,9 @@ that several launches share have one text and one program, but each launch has s
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -206,23 +206,28 @@ class OriginIndex:
             found += [BufferAt(kernel, buffer) for buffer in sorted(touched)]
         return tuple(found)
 
-    @cached_property
-    def _touched(self) -> Callable[[str], tuple[list[int], list[int]]]:
-        """Kernel -> the first place of each instruction's buffers in a list, and the list."""
-
-        @cache
-        def touched(kernel: str) -> tuple[list[int], list[int]]:
+    def _touched(self, kernel: str) -> tuple[list[int], list[int]]:
+        """The first place of each instruction's buffers in a list of a program's buffers, and the list."""
+        if kernel not in self._touching:
             program = self.programs[kernel].program
             inside = program.space == Space.SCRATCHPAD
             count = np.bincount(program.owners()[inside], minlength=len(program))
-            return [0, *np.cumsum(count).tolist()], program.target[inside].tolist()
-
-        return touched
+            self._touching[kernel] = [0, *np.cumsum(count).tolist()], program.target[inside].tolist()
+        return self._touching[kernel]
 
     @cached_property
-    def tiling_of(self) -> Callable[[str], Tiling]:
-        """Kernel of the graph -> its tiles."""
-        return cache(partial(tiling, scheduled=self.scheduled, lowered=self.lowered))
+    def _touching(self) -> dict[str, tuple[list[int], list[int]]]:
+        return {}  # a dict and not a cached function, which could not be pickled with a selection
+
+    def tiling_of(self, kernel: str) -> Tiling:
+        """The tiles of a kernel of the graph."""
+        if kernel not in self._tilings:
+            self._tilings[kernel] = tiling(kernel, scheduled=self.scheduled, lowered=self.lowered)
+        return self._tilings[kernel]
+
+    @cached_property
+    def _tilings(self) -> dict[str, Tiling]:
+        return {}
 
     # From lines to instructions, and back
 
@@ -255,16 +260,17 @@ class OriginIndex:
         owners = [launch for launch in range(len(self.launches)) if self.launches[launch].kernel == kernel]
         return frozenset(self.lowered_of_launch(launch)[int(number)] for launch in owners for number in ids)
 
-    @cached_property
-    def _local_ids(self) -> Callable[[str], dict[int, tuple[str, ...]]]:
-        """Kernel -> the kernel-local origin ids of each line of its scheduled MLIR, as text."""
-
-        @cache
-        def local_ids(kernel: str) -> dict[int, tuple[str, ...]]:
+    def _local_ids(self, kernel: str) -> dict[int, tuple[str, ...]]:
+        """The kernel-local origin ids of each line of a kernel's scheduled MLIR, as text."""
+        if kernel not in self._ids:
             scheduled = self.programs[kernel]
-            return line_origins(scheduled.located, tuple(map(str, range(len(scheduled.program.origin_names)))))
+            names = tuple(map(str, range(len(scheduled.program.origin_names))))
+            self._ids[kernel] = line_origins(scheduled.located, names)
+        return self._ids[kernel]
 
-        return local_ids
+    @cached_property
+    def _ids(self) -> dict[str, dict[int, tuple[str, ...]]]:
+        return {}
 
     @cached_property
     def rendered_lines(self) -> dict[str, dict[int, tuple[str, ...]]]:
