@@ -93,7 +93,7 @@ def _named(given: object, rewrites: Collection[str]) -> list[str]:
 
 
 def _rules(given: object, rewrites: Collection[str]) -> list[str]:
-    """The same; raises unless at least one of them can be turned off."""
+    """The rules, patterns and passes that a user's word names; raises unless at least one can be turned off."""
     found, switches = _named(given, rewrites), (*SWITCHES, *rewrites)
     if not set(found).isdisjoint(switches):
         return found

@@ -97,7 +97,7 @@ class Grouping:
             if any(node_class(user, self.classes) == "contraction" for user in self._users[node.name]):
                 self._join_users(node)
         while any([self._join_reader(node) for node in reversed(self.nodes)]):
-            pass  # a kernel that has grown may make more of what it reads
+            pass  # again, since a grown kernel may take in more of the nodes that make its inputs
         self._read_once("reduction", "elementwise")
 
     def _read_once(self, *kinds: str) -> None:

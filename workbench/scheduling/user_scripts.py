@@ -188,7 +188,7 @@ def without_lines(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
 
 
 def _plain_problems(script: str, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-    """The same problems at the same lines, in words of the script; unknown messages stay MLIR's."""
+    """The parser's problems at the script's lines, reworded for the script; unknown messages stay MLIR's."""
     unclosed = _unclosed(script)
     told = [each for each in problems if not (unclosed and _AT_AN_END in each.message)]
     return (*unclosed, *(Problem(_plain(script, each), each.line) for each in told))

@@ -154,7 +154,7 @@ class Experiment(Shown, Generic[J]):
 
     @knows_its_options
     def around(self, kernel: str | None = None) -> Knobs[J]:
-        """The same knobs, whose values are tried and swept from the current setting: other turned knobs stay."""
+        """The knobs as in `knobs`, but tried and swept from the current setting: other turned knobs stay."""
         return replace(self.knobs(kernel), _start=self._current.setting)
 
     @knows_its_options

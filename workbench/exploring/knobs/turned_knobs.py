@@ -47,7 +47,7 @@ class Turned(Generic[J]):
     scripts: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def with_value(self, knob: Knob, value: Value) -> Turned[J]:
-        """The same with a knob at `value`, in place of its former value. Raises if a script sets it."""
+        """These settings with a knob at `value`, in place of its former value. Raises if a script sets the knob."""
         if knob.kernel in self.scripts and knob.kind in (TILE, ORDER, CORES):
             raise BadOption(
                 f"{knob.name} of {knob.kernel}: a script sets tile, order and cores of this kernel. Drop the script "
@@ -56,7 +56,7 @@ class Turned(Generic[J]):
         return replace(self, values={**self.values, knob: plain_value(value)})
 
     def with_script(self, kernel: str, script: str | None) -> Turned[J]:
-        """The same with a transform script for a kernel; None removes its script."""
+        """These settings with a transform script for a kernel; None removes the kernel's script."""
         others = {name: text for name, text in self.scripts.items() if name != kernel}
         return replace(self, scripts=others if script is None else {**others, kernel: script})
 
