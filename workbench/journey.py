@@ -67,7 +67,7 @@ KEEP: Final = _Keep()
 
 @dataclass(frozen=True, eq=False)
 class Journey(Shown):
-    """A function on its way from PyTorch to the timeline. Made by `wb.trace`."""
+    """A function on its way from PyTorch to the timeline. `wb.trace` makes it."""
 
     _request: Request
     _stages: Stages
@@ -126,9 +126,9 @@ class Journey(Shown):
 
     @property
     def findings(self) -> Findings:
-        """The reasons for the run's time: a line that says what binds it, then one row a finding, with its
-        reason, the line of Python, the spans that show it, the remedy to try, and its saving in cycles where that can
-        be predicted. Those about what binds the run come first. `.findings.tried()` measures each saving."""
+        """The reasons for the run's time: a line that names the run's bottleneck, then one row for each finding, with
+        the reason, the line of Python, the spans that show it, the remedy to try, and the saving in cycles if it can
+        be predicted. Findings about the bottleneck come first. `.findings.tried()` measures each saving."""
         from workbench.explaining.findings.findings_answer import Findings  # only here: it loads pandas
 
         return Findings.of(self._advice.found(), self._advice.trials())
@@ -141,9 +141,9 @@ class Journey(Shown):
 
     @knows_its_options
     def knobs(self, kernel: str | None = None) -> Knobs[Journey]:
-        """The knobs: of a kernel, `j.knobs("k0")`, its tile, order, buffers and cores; of the journey fusion rules and
-        the machine's figures. Each has its current value, the values worth trying, the reason where a value is refused,
-        and the `with_` call that sets it; `.sweep` maps the cycles over two of them."""
+        """The knobs of a kernel, `j.knobs("k0")`: its tile, order, buffers and cores; or of the journey, `j.knobs()`:
+        fusion rules and the machine's figures. Each knob has its current value, the values worth trying, the reason if
+        a value is refused, and the `with_` call that sets it; `.sweep` maps the cycles over two knobs."""
         from workbench.exploring.knobs import knobs_of  # only here, as in `experiment`: most journeys turn no knob
 
         return knobs_of(self, self._request, kernel)
@@ -157,12 +157,13 @@ class Journey(Shown):
         seed: int = 0,
         executor: Executor | None = None,
     ) -> Tuning[Journey]:
-        """Looks for faster mappings of the kernels, each distinct one once, with the simulator in the loop.
+        """Looks for faster mappings of the kernels, with the simulator in the loop; equal kernels are tuned once.
 
-        `budget` candidates of a kernel's space are scheduled and simulated; those are left out of which a bound proves
-        that they are no faster. The same budget and seed find the same. Interrupting it keeps what was found.
-        `executor` is a `concurrent.futures.Executor`, or what has its `submit`, whose workers measure side by side.
-        `.journey` has the faster mappings, `.table` a row a kernel, `.save(path)` keeps them for `tuned=path`.
+        At most `budget` candidates of each kernel's space are scheduled and simulated; candidates that a bound proves
+        to be no faster are skipped. The same budget and seed find the same mappings. After an interrupt, the mappings
+        found so far stay. `executor` is a `concurrent.futures.Executor`, or an object with its `submit`, whose workers
+        measure in parallel. Of the result, `.journey` has the faster mappings, `.table` one row for each kernel, and
+        `.save(path)` writes the mappings for `tuned=path`.
         """
         try:
             from workbench.exploring.tuning.tuner import tuned  # only here: it loads MLIR
@@ -175,7 +176,8 @@ class Journey(Shown):
 
     @knows_its_options
     def experiment(self) -> Experiment[Journey]:
-        """A session of turning knobs in the background: the newest setting wins, and each step keeps its costs."""
+        """A session of turning knobs in the background: a newer setting replaces an unfinished one, and each step keeps
+        its costs."""
         from workbench.exploring.knobs import Experiment
 
         return Experiment(self, self._request)
@@ -183,19 +185,19 @@ class Journey(Shown):
     @property
     def overview(self) -> Overview:
         """The journey on one screen: the finished stages with their figures, the results of `check`, the findings and
-        where the time went. It computes no stage and checks nothing."""
+        the time of each part. It computes no stage and checks nothing."""
         run = self._simulated_by_now()
         why = self._advice.why() if run and len(run.record) <= MOST_SPANS else None
         return overview(self._request, self._stages, why, self._checks.values())
 
     @knows_its_options
     def html(self) -> Markup:
-        """The overview as HTML that needs nothing else."""
+        """The overview as HTML that needs no other file."""
         return self.overview.html()
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Wall seconds of every stage that has run. A stage shared with another journey has its seconds there."""
+        """Wall seconds of every stage that has run. A stage shared with another journey has that journey's seconds."""
         return self._stages.seconds
 
     @property
@@ -206,9 +208,9 @@ class Journey(Shown):
     def run(self, *inputs: object, kwargs: Mapping[str, object] | None = None) -> object:
         """Runs the scheduled MLIR natively and returns what the function returns under `torch.no_grad()`.
 
-        Results have no gradients, whether the inputs require them or not. Weights and closed-over tensors have their
-        current values; the function's changes in place happen. A function whose graph would be another one now, as
-        with another number or hook, is refused. Kernels run side by side, on `torch.get_num_threads()` threads.
+        Results have no gradients, even if the inputs require them. Weights and closed-over tensors have their current
+        values; the function's in-place changes happen. A function whose graph would differ now, because a number or
+        a hook changed, is refused. Kernels run in parallel, on `torch.get_num_threads()` threads.
         """
         return self._computing.run(inputs, kwargs)
 
@@ -221,7 +223,7 @@ class Journey(Shown):
         rtol: float | None = None,
         atol: float | None = None,
     ) -> Check:
-        """Compares a stage's numbers with PyTorch's, on these inputs or, when there are none, on the traced ones.
+        """Compares a stage's numbers with PyTorch's, on these inputs or, without any, on the traced inputs.
 
         `captured` runs the record with PyTorch, `rendered` the MLIR before scheduling, `scheduled` the tiled loops,
         `simulated` the instructions in the order of the timeline, in numpy.
@@ -251,19 +253,20 @@ class Journey(Shown):
         placement: Mapping[str, int | str] | _Keep | None = KEEP,
         layout: UserLayout | _Keep = KEEP,
     ) -> Journey:
-        """The journey with something changed, sharing every stage that the change does not touch.
+        """Returns the journey with these options changed; it shares every stage that the change does not touch.
 
-        `mapping` replaces the whole mapping before: a kernel's own name comes first, then the first pattern that
+        `mapping` replaces the whole former mapping: a kernel's own name comes first, then the first pattern that
         matches, then `"*"`; a key that applies to no kernel is an error. `mapping=None` goes back to the heuristic's
-        choice; a path of TOML or JSON has mappings by ops and shapes. `tuned` is a table of `j.tuned().save(path)`.
+        choice; the path of a TOML or JSON file gives mappings by ops and shapes. `tuned` is the path of a table that
+        `j.tuned().save(path)` wrote.
         `fusion` turns fusion rules, patterns and graph passes off by name (`{"off": ["product epilogue"]}`, or
         all rules and patterns: `"none"`) or keeps nodes in different kernels (`[("linear", "gelu")]`). `schedule` has
         transform scripts by kernel, each an edited `j.scheduled.kernels[i].schedule`; it replaces the mapping's own
         script, whose number of buffers stays.
         `passes` are pipelines that run after steps of `j.scheduled.kernels[i].passes`, by the steps' names:
-        `{"fuse elementwise": "canonicalize"}`; `wb.mlir_pass` makes passes of Python functions. `simulate_seconds` is
-        the longest time of the simulation. `resident` are the tensors in the machine's common memory: names, `"auto"`,
-        or None. `placement` are the tensors' chiplets: numbers or policies by name, or None. `layout` is the order in
+        `{"fuse elementwise": "canonicalize"}`; `wb.mlir_pass` makes passes from Python functions. `simulate_seconds` is
+        the time limit of the simulation. `resident` are the tensors in the machine's common memory: names, `"auto"`,
+        or None. `placement` gives tensors, by name, a chiplet's number or a policy. `layout` is the order in
         which axes of tensors lie in DRAM, as in `wb.trace`.
         """
         options, asked = options_among(locals()), self._request
@@ -293,11 +296,11 @@ class Journey(Shown):
 
     @knows_its_options
     def changed(self, change: str) -> Journey:
-        """The journey of a changed copy of the traced function, traced anew; all options stay.
+        """Changes a copy of the traced function, traces the copy and returns its journey; all options stay.
 
         `change` is the name in a finding's remedy: `"bfloat16"`, `"channels last"`, `"evaluation mode"`,
-        `"folded batch norms"`, `"int8 weights"`, or `"folded window:<path of a Conv2d>"`. One that would change nothing
-        is refused. The traced function stays unchanged.
+        `"folded batch norms"`, `"int8 weights"`, or `"folded window:<path of a Conv2d>"`. A change without effect is
+        refused. The traced function stays unchanged.
         """
         return cast("Journey", self._advice.retraced(change))
 
@@ -348,8 +351,9 @@ class Journey(Shown):
 
     @knows_its_options
     def to_perfetto(self, path: str | os.PathLike[str]) -> None:
-        """Writes the timeline for ui.perfetto.dev: a track a unit, real time, cycles in each event's arguments, an
-        arrow a dependence, and counters of bytes in flight, scratchpad and arrays. `.gz` in the name compresses it."""
+        """Writes the timeline for ui.perfetto.dev: a track for each unit, in real time, with the cycles in each event's
+        arguments, an arrow for each dependence, and counters of bytes in flight, scratchpad bytes and busy arrays. If
+        the name ends in `.gz`, the file is compressed."""
         simulated = self.simulated
         made = perfetto.perfetto_file(simulated.record, simulated.scheduled.launches, os.fspath(path))
         replace_file(path, made)
@@ -358,8 +362,8 @@ class Journey(Shown):
     def to_html(self, path: str | os.PathLike[str], *, interactive: bool = False) -> None:
         """Writes the whole journey as one page that opens from disk, without network, script or Python.
 
-        `interactive=True` puts the lab above it, where a reader can press everything as in a notebook: the page
-        contains the selection of each row, and a script of its own looks it up. See docs/sharing.md.
+        `interactive=True` puts the lab above the page, where a reader can press everything as in a notebook: the page
+        then contains the selection of each row, and a script that looks it up. See docs/sharing.md.
         """
         lab = widgets("stepper_widget") if interactive else None
         stages = (self.captured, self.lowered, self.rendered, self.scheduled, self.simulated)

@@ -59,17 +59,17 @@ def trace(
     shipped machine's name (`wb.machines()`), a file (`mine.toml`) or a `wb.machine(...)`. `mapping` tiles by hand:
     `{kernel: {"tile": {dim: size}, "order": [dims], "buffers": slots}}`, where a kernel is a name, a pattern such as
     `"k?_linear*"`, or `"*"` for all others. A kernel's own name comes first, then the first pattern that matches, then
-    `"*"`; a key that applies to no kernel is an error. A path of TOML or JSON has mappings by ops and shapes instead.
-    `tuned` is a table of mappings that `j.tuned().save(path)` wrote, for kernels that `mapping` does not speak of: see
-    docs/tuning.md. `fusion` turns fusions off, as in `Journey.with_`. `on_missing`
+    `"*"`; a key that applies to no kernel is an error. The path of a TOML or JSON file gives mappings by ops and shapes
+    instead. `tuned` is the path of a table that `j.tuned().save(path)` wrote, for kernels without an entry in
+    `mapping`: see docs/tuning.md. `fusion` turns fusions off, as in `Journey.with_`. `on_missing`
     is for ops without a route: with `host` PyTorch computes them, with a warning and at the cost of the host link,
-    `error` refuses them. `prefer` names the dialect whose builders are used where an op has several.
-    `simulate_seconds` is the longest time of the simulation. `resident` names tensors that stay in the machine's common
+    `error` refuses them. `prefer` names the dialect whose builders are used if an op has several.
+    `simulate_seconds` is the time limit of the simulation. `resident` names tensors that stay in the machine's common
     memory (`["fc1.weight", "relu"]`), or lets a heuristic choose them (`"auto"`). `placement` gives tensors a chiplet
     or a policy (`{"fc1.weight": 1, "x": "local"}`). `layout` is the order in which axes of tensors lie in DRAM: `given`
-    as PyTorch has them, `least` with the least padding to the machine's blocks (`dram_tile`), a mapping for some
-    tensors, `{"fc1.weight": (1, 0)}`; None is `least` on a machine with blocks. `train=True` traces a step of
-    training: the function calls `loss.backward()` and an optimizer's `step()`, see docs/training.md.
+    is PyTorch's order, `least` the order with the least padding to the machine's blocks (`dram_tile`), and a mapping
+    such as `{"fc1.weight": (1, 0)}` is for some tensors; None is `least` on a machine with blocks. `train=True` traces
+    a training step: the function calls `loss.backward()` and an optimizer's `step()`, see docs/training.md.
     """
     asked = options_among(locals())
     from workbench.capturing.user_call import refuse_uncallable
@@ -125,12 +125,12 @@ def tune(
 def load(path: str | os.PathLike[str], *, trust: bool = False) -> Journey:
     """The journey that `j.save(path)` wrote. Opening, reading and simulating it needs neither PyTorch nor MLIR.
 
-    Its views and selections work like those of any journey. `wb.simulate(j.lowered, j.scheduled, machine=...)`
-    simulates it again, on any machine that its tiles fit. `with_` works from the records and needs MLIR, but not the
-    function; `run` and `check` need the function and are refused.
+    Views and selections work as for any journey. `wb.simulate(j.lowered, j.scheduled, machine=...)` simulates the
+    journey again, on any machine whose scratchpad holds the tiles. `with_` works from the records and needs MLIR, but
+    not the function; `run` and `check` need the function and are refused.
 
-    A file may be anybody's. Until `trust=True` vouches for it, its scripts and passes may only change kernels: anything
-    else opens and shows, and is refused when a stage would run it. See docs/sharing.md.
+    A file may come from anybody. Without `trust=True`, its scripts and passes may only change kernels: all others are
+    shown, but refused when a stage would run them. See docs/sharing.md.
     """
     found = archive.load(path)
     request = Request(machine=found.machine, registrations=None, path=str(path), trusted=trust)
@@ -157,7 +157,7 @@ def capture(
     kwargs: Mapping[str, object] | None = None,
     capture: str = "dynamo",
 ) -> Captured:
-    """The first stage alone."""
+    """Runs the first stage alone: captures the function's calls of ATen."""
     named = MappingProxyType(dict(kwargs or {}))
     request = Request(fn_or_module, inputs, named, **checked_options(machine="tpu-v3", capture=capture))
     return Stages(request).captured()
@@ -173,7 +173,8 @@ def lower(
     prefer: str | None = None,
     layout: UserLayout = None,
 ) -> Lowered:
-    """The second stage alone. Of the machine it reads the blocks in which tensors lie; `layout` as in `trace`."""
+    """Runs the second stage alone. From the machine it reads only the blocks in which tensors lie; `layout` is as in
+    `trace`."""
     given = captured if isinstance(captured, Captured) else Captured(captured)
     options = checked_options(machine=machine, on_missing=on_missing, fusion=fusion, prefer=prefer, layout=layout)
     request = Request(**options).given(**options)
@@ -182,8 +183,8 @@ def lower(
 
 @knows_its_options
 def render(lowered: Lowered | KernelGraph) -> Rendered:
-    """The third stage alone. Templates are written for tpu-v3, the default machine of `schedule` as well; for another
-    machine or a mapping `schedule` writes them anew."""
+    """Runs the third stage alone. Templates are rendered for tpu-v3, which is also the default machine of `schedule`;
+    for another machine or with a mapping, `schedule` renders them again."""
     given = lowered if isinstance(lowered, Lowered) else Lowered(lowered)
     request = Request(machine=machine_of("tpu-v3"))
     return Stages(request, grouped=Grouped(given.record), lowered=given).rendered()
@@ -201,7 +202,7 @@ def schedule(
     resident: str | Sequence[str] | None = None,
     placement: Mapping[str, int | str] | None = None,
 ) -> Scheduled:
-    """The fourth stage alone. `scripts` are transform scripts by kernel; all other options as in `trace`."""
+    """Runs the fourth stage alone. `scripts` are transform scripts by kernel; all other options are as in `trace`."""
     options = checked_options(
         machine=machine, mapping=mapping, tuned=tuned, schedule=scripts, resident=resident, placement=placement
     )
@@ -214,7 +215,7 @@ def schedule(
 def simulate(
     lowered: Lowered, scheduled: Scheduled, *, machine: str | Machine = "tpu-v3", seconds: float | None = None
 ) -> Simulated:
-    """The fifth stage alone, in at most so many seconds."""
+    """Runs the fifth stage alone, in at most `seconds`."""
     on, limit = machine_of(machine), checked_seconds(seconds)
     request = Request(machine=on, simulate_seconds=limit, registrations=None)  # registrations need PyTorch
     captured = Captured(lowered.record.captured)
@@ -239,12 +240,12 @@ def machines() -> tuple[str, ...]:
 
 @knows_its_options
 def compare(*journeys: Journey, names: Sequence[str] | None = None) -> Comparison:
-    """Two to eight journeys side by side: what differs in cycles and bytes, where, and by how much.
+    """Compares two to eight journeys: the differences in cycles and bytes, by place.
 
-    The others are compared with the first. They may be on different machines, fused and tiled differently, come from
-    files, or be of a function before and after an edit: captured nodes are matched by op, module and order, and kernels
-    by the nodes that they compute. `names` are the journeys' names in the tables; without them the names are their
-    machines, where these differ, else numbers.
+    All others are compared with the first. Journeys may be on different machines, fused and tiled differently, come
+    from files, or be of a function before and after an edit: captured nodes are matched by op, module and order, and
+    kernels by the nodes that they compute. `names` are the journeys' names in the tables; by default they are named by
+    the first of machine, function, and both that differs for each, else by numbers.
     """
     for journey in journeys:
         if not isinstance(journey, Journey):  # pyright: ignore[reportUnnecessaryIsInstance] - what a user passes
@@ -264,9 +265,9 @@ def compare(*journeys: Journey, names: Sequence[str] | None = None) -> Compariso
 
 @knows_its_options
 def lab(journey: Journey | str | os.PathLike[str], *, stage: str = "capture") -> object:
-    """The lab in a notebook: all stages of a journey with one selection. A path is that of a saved journey.
+    """Shows the lab in a notebook: all stages of a journey, or of a saved journey's file, with one selection.
 
-    `stage` is the stage at which it opens: capture, lower, render, schedule, program or timeline.
+    The lab opens at `stage`: capture, lower, render, schedule, program or timeline.
     """
     return (journey if isinstance(journey, Journey) else load(journey)).widget(stage=stage)
 

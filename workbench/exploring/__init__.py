@@ -1,1 +1,1 @@
-"""Changes and comparisons of journeys: knobs, tuning, comparisons, advice, the overview."""
+"""Code that changes and compares journeys: knobs, tuning, comparisons, advice, the overview."""

@@ -1,4 +1,4 @@
-"""The findings of a journey: the rules on its records, and remedies tried on journeys of their own."""
+"""The findings of a journey: applies the rules to its records, and tries remedies on new journeys."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ _MEASURES = "j.findings.tried() measures what it saves"
 
 
 class Advice:
-    """The findings of one journey, and the gains of their remedies as known by now."""
+    """The findings of one journey, and the gains of their remedies that are known so far."""
 
     def __init__(self, journey: Staged, request: Request) -> None:
         self._journey, self._request = journey, request
         self._made = list[Facts]()
         self._found: tuple[Mapping[str, Rule], tuple[Finding, ...]] | None = None
-        """The rules at the last search, and their findings."""
+        """The rules at the last search, and the findings."""
         self._predicted = dict[_Figures, int | None]()
         self._measured = dict[str, int]()
-        """By the whole remedy: two remedies may have the same text and different effects."""
+        """Whole remedy -> measured cycles; two remedies may have the same text and different effects."""
         self._tiled = dict[str, ScheduledKernel | None]()
-        """By kernel and mapping: several rules may try the same tile."""
+        """Kernel and mapping -> scheduled kernel; several rules may try the same tile."""
 
     @property
     def _facts(self) -> Facts:
-        """The facts of the run, made once. There is no lock, since a stage may have to wait for another thread."""
+        """The facts of the run, made once. No lock is held meanwhile, since a stage may wait for another thread."""
         if not self._made:
             journey = self._journey
             records = journey.lowered.record, journey.scheduled.record, journey.simulated.record
-            # Every kernel as if no mapping were given; None where no mapping can be chosen.
+            # Measures the journey as if no mapping were given; None without a mapping.
             chosen = partial(self._cycles_anew, AS_CHOSEN) if self._request.mapping else None
             target = self._target
             module_at = None if target is None else partial(submodule_at, target)
@@ -62,7 +62,7 @@ class Advice:
 
     @property
     def _target(self) -> Callable[..., object] | None:
-        """The traced function; None for a loaded journey, and for one that comes from `torch.compile`."""
+        """The traced function; None for a loaded journey and for a journey of `torch.compile`."""
         target = self._request.target
         return None if isinstance(target, GraphCall) else target
 
@@ -75,7 +75,7 @@ class Advice:
             return None
 
     def _retiled(self, kernel: ScheduledKernel, mapping: UserMapping) -> ScheduledKernel | None:
-        """The kernel with another mapping; None where it has no mapping, or does not fit with this one."""
+        """The kernel scheduled with another mapping; None if it has no mapping, or if this mapping is refused."""
         key = f"{kernel.kernel} {mapping}"
         if key not in self._tiled:
             self._tiled[key] = self._scheduled_with(kernel, mapping)
@@ -106,7 +106,7 @@ class Advice:
         return Trials(facts.cycles, self.predicted, self.measured, self.followed, self.place, self.card, facts.binding)
 
     def why(self, *, predicted: bool = False) -> Why:
-        """All findings, with the known gains of their remedies, or also with those that can be predicted."""
+        """All findings, with the known gains of their remedies; with `predicted`, gains are predicted if possible."""
         every = self.found()
         for each in every if predicted else ():
             if each.remedy and each.predicted is None:
@@ -114,7 +114,7 @@ class Advice:
         return Why(self._facts.binding.text(), tuple(map(self.card, every)))
 
     def card(self, finding: Finding) -> Card:
-        """The finding's card; makes no simulation."""
+        """The finding's card, with known gains only: nothing is simulated."""
         remedy, whole = finding.remedy, self._facts.cycles
         call, predicted, measured, ask = remedy.call if remedy else "", finding.predicted, None, ""
         if remedy:
@@ -140,8 +140,8 @@ class Advice:
         )
 
     def predicted(self, remedy: Remedy) -> int | None:
-        """Cycles of the same program on the changed machine; None if the remedy changes the program itself. Where a
-        template reads a changed figure, it is written anew, and so everything is done anew."""
+        """Cycles of the same program on the changed machine; None if the remedy changes the program itself. If a
+        template reads a changed figure, its text changes, so the remedy is measured instead."""
         if not remedy.keeps_program:
             return None
         key = _figures(remedy)
@@ -160,19 +160,19 @@ class Advice:
 
     @cached_property
     def _costed_otherwise(self) -> int:
-        """Cycles that a trace from a file has beyond what the same program takes here: another release may have written
-        it, with other costs."""
+        """The cycles of a file's trace minus those of the same program simulated here: another release, with other
+        costs, may have written the file."""
         return self._facts.cycles - self._facts.cycles_on(self._journey.machine) if self._request.target is None else 0
 
     def measured(self, remedy: Remedy) -> int:
-        """Cycles with everything done anew."""
+        """The cycles of the journey with the remedy: all changed stages run again."""
         key = repr(remedy)
         if key not in self._measured:
             self._measured[key] = self.followed(remedy).simulated.cycles
         return self._measured[key]
 
     def followed(self, remedy: Remedy) -> Followed:
-        """The journey with everything done anew."""
+        """The journey with the remedy applied."""
         if remedy.change:
             return self.retraced(remedy.change)
         options = dict(remedy.options)
@@ -183,7 +183,7 @@ class Advice:
         return self._journey.with_(**cast("dict[str, Any]", options))
 
     def retraced(self, change: str) -> Followed:
-        """The journey of the changed function, with the same options."""
+        """The journey of a changed copy of the function, with the same options."""
         request = self._request
         if self._target is None:
             raise BadOption(
@@ -202,14 +202,14 @@ class Advice:
         except Exception as error:  # copying runs code of the user's own objects
             told = f"{type(error).__name__}: {error}"
             raise BadOption(f"{change!r} cannot be tried on a copy of the traced function: {told}") from error
-        as_it_was = request.mapping == self._journey.scheduled.mappings  # of kernels that the changed function lacks
+        as_it_was = request.mapping == self._journey.scheduled.mappings  # its kernels need not exist after the change
         mapping = None if as_it_was else request.mapping
         anew = replace(request, target=function, inputs=inputs, kwargs=MappingProxyType(kwargs), mapping=mapping)
         return cast("Any", type(self._journey))(anew, Stages(anew))
 
     def place(self, found: Finding) -> tuple[tuple[str, ...], str]:
-        """The nodes of a finding, and the user's line: that of the first node in the finding's kernel, if it has one,
-        else that of the first node with a line."""
+        """The nodes of a finding, and its line in the user's code: the line of a node in the finding's kernel if there
+        is one, else of another node."""
         own = next((each.nodes for each in self._facts.kernels if each.name == found.kernel), ())
         nodes, origins = found.nodes or own, self._facts.origins
         known = (origins[name] for name in sorted(nodes, key=lambda name: name not in own) if name in origins)

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 
 def compared(runs: tuple[Run, ...]) -> Comparison:
-    """The comparison of simulated journeys, with the findings in each.
+    """The comparison of simulated journeys, with the findings of each.
 
-    The smallest finding is the same for all: a finding does not go because everything else has become slower.
+    The least cycles of a finding are the same for all: a finding does not disappear because the rest became slower.
     """
     least = LEAST_SHARE * min((run.trace.makespan for run in runs), default=0)
 
@@ -59,48 +59,48 @@ class Comparison(Shown):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a figure, a kernel or a cause of idle time; one column a journey."""
+        """One row for each figure, kernel or cause of idle time, one column for each journey."""
         return data_frames.frame(self.record.figures())
 
     @property
     def nodes(self) -> pd.DataFrame:
         """One row for each smallest set of captured nodes that whole kernels compute in every journey, so that
-        different fusions can be compared, and one for launching kernels. It has cycles and bytes of each journey, and
-        `delta`, the difference to the first one; they add up to those of the whole. The largest changes come first,
+        different fusions can be compared, and one for launching kernels. A row has cycles and bytes of each journey,
+        and `delta`, the difference to the first journey; all rows add up to the whole. The largest changes come first,
         and `change` marks identical rows."""
         return data_frames.frame(self.record.nodes_table())
 
     @property
     def modules(self) -> pd.DataFrame:
-        """One row an `nn.Module`, with all modules inside it, and the same figures; the row without a name is the
-        whole program without the launches."""
+        """One row for each `nn.Module`, including all modules inside it, with the same figures; the row without a name
+        is the whole program without the launches."""
         return data_frames.frame(self.record.modules_table())
 
     @property
     def findings(self) -> pd.DataFrame:
-        """One row a finding of any of the journeys: whether it `came`, `went` or `stays`, seen from the first one, and
-        the cycles at stake in each."""
+        """One row for each finding of any journey: if it `came`, `went` or `stays`, compared with the first journey,
+        and the cycles at stake in each journey."""
         return data_frames.frame(self.record.findings_table())
 
     @property
     def ratios(self) -> pd.DataFrame:
-        """One row a journey: cycles and time, and both as multiples of the first one's."""
+        """One row for each journey: cycles and time, and both as multiples of the first journey's."""
         return data_frames.frame(self.record.ratios())
 
     @property
     def stages(self) -> pd.DataFrame:
-        """One row a figure of a stage, one column a journey."""
+        """One row for each figure of a stage, one column for each journey."""
         return data_frames.frame(self.record.stages())
 
     @property
     def changes(self) -> pd.DataFrame:
-        """The settings that differ between the journeys: figures of the machine, options, the kernels that compute the
-        same nodes, and their tiles. One row each, one column a journey."""
+        """One row for each setting that differs (figures of the machine, options, the kernels that compute the same
+        nodes, and their tiles), one column for each journey."""
         return data_frames.frame(self.record.changes())
 
     @knows_its_options
     def spans(self, row: int) -> list[list[int]]:
-        """The spans of a row of `.nodes`: for each journey rows of its `.simulated.events`."""
+        """The spans of a row of `.nodes`: for each journey, the rows of its `.simulated.events`."""
         lines = self.record.lines
         if not 0 <= row < len(lines):
             raise BadOption(f"spans({row}): expected a row of .nodes, 0 to {len(lines) - 1}")
@@ -108,18 +108,18 @@ class Comparison(Shown):
 
     @knows_its_options
     def widget(self) -> object:
-        """The comparison in a notebook, of two to four journeys: the changes, with size and place, and all timelines
-        locked in time. A press on a row marks it in all of them."""
+        """The comparison of two to four journeys in a notebook: the changes, with size and place, and all timelines
+        on one time axis. A press on a row marks its spans in all timelines."""
         return widgets("comparison_widget").comparing(self)
 
     @knows_its_options
     def text(self, *, width: int = 72) -> str:
-        """The changes in words, by nodes and by findings, and the timelines aligned in `width` letters."""
+        """The changes in words, by nodes and by findings, and the aligned timelines, `width` letters wide."""
         return compare_html.text(self.record, width=width)
 
     @knows_its_options
     def html(self) -> Markup:
-        """The same for a notebook: no script, no network."""
+        """The comparison as HTML for a notebook, without script or network."""
         return markup.fragment(compare_html.body(self.record))
 
     @knows_its_options
@@ -132,7 +132,7 @@ class Comparison(Shown):
 
     @knows_its_options
     def plot(self, *, style: str = "theme", width: float = 11.0) -> Figure:
-        """The timelines in one picture, the same nodes below each other: it shows where a journey takes longer."""
+        """The timelines in one picture, with equal nodes below each other: it shows where a journey takes longer."""
         made = functools.partial(aligned.aligned_picture, aligned.aligned(self.record.matching))
         return drawing("As text they are in .text() of the comparison.").figure([made], style=style, width=width)
 

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST_SPANS = 100_000
-"""The most spans with which the overview looks for findings: with more, the search is too slow for a cell."""
+"""The most spans for which the overview looks for findings: with more, the search is too slow for a notebook's cell."""
 
 
 def overview(request: Request, stages: Stages, why: Why | None, checks: Iterable[Check]) -> Overview:
-    """The overview of a journey as it is now."""
+    """The overview of a journey's present state."""
     captured, lowered, simulated = _now(stages.captured), _now(stages.lowered), _now(stages.simulated)
     graph, spent = captured.record if captured else None, simulated.spent if simulated else None
     given = [given for given in graph.inputs if given.kind == "user"] if graph else []
@@ -50,7 +50,7 @@ def overview(request: Request, stages: Stages, why: Why | None, checks: Iterable
 
 
 def name_of(request: Request, stages: Stages) -> str:
-    """The name of the traced function, also before its capture: a graph of Dynamo's, or a changed function."""
+    """The name of the traced function, even before its capture."""
     if stages.captured.made:
         return stages.captured().record.name
     if isinstance(request.target, GraphCall):
@@ -67,7 +67,7 @@ def _now(once: Once[T]) -> T | None:
 
 
 def _stage(once: Once[T], name: str, figures: Callable[[T], tuple[str, ...]], *before: Once[Any]) -> Stage:
-    """The stage of an artefact, with the seconds of the steps before it that it includes."""
+    """The overview's stage for an artefact; its seconds include the steps `before` it."""
     took = [each.seconds for each in (*before, once) if each.seconds is not None]
     return Stage(name, f"j.{name}", figures(once()) if once.made else (), sum(took) if once.made and took else None)
 
@@ -82,7 +82,7 @@ def _of_captured(captured: Captured) -> tuple[str, ...]:
 
 
 def _after_the_graph(captured: Captured) -> list[str]:
-    """Names the Python that runs after one of several graphs; breaks of a traced function are nodes of its graph."""
+    """The Python that runs after one of several graphs, in words; empty if breaks are nodes of the traced graph."""
     inside = any(node.op == BREAK for node in captured.record.nodes)
     return [] if inside else [f"then Python runs on the host, in no journey: {told}" for told in captured.breaks]
 

@@ -1,1 +1,1 @@
-"""Stage 2, lower: from the graph to kernels, by routes, formulas and fusion."""
+"""Stage 2, lower: makes kernels from the graph, by routes, formulas and fusion."""

@@ -1,8 +1,8 @@
-"""Ops that may share a kernel with a matrix product, or with several of one operand: pointwise ops on the tiles that
-it reads and on its result's, and reductions of its rows.
+"""Ops that may share a kernel with a matrix product, or with several products of one operand: pointwise ops on the
+operands' tiles and on the result's, and reductions of the result's rows.
 
-A product reads an operand once for every tile of the other one, and what makes the operand is done as often. That costs
-less than the trip through DRAM within bounds, which are rules on shapes: lowering knows no tiles.
+A product reads an operand once for every tile of the other operand, and fused ops that make the operand run as often.
+Within bounds that costs less than the trip through DRAM. The bounds are rules on shapes: lowering knows no tiles.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from workbench.lowering.reduction_space import reduction_space
 from workbench.lowering.shared_operands import ONE_PRODUCT, factors, side_by_side
 
 PROLOGUE: Final = "product prologue"
-"""The rule that fuses what makes an operand."""
+"""The rule that fuses the ops that make a product's operand into the product's kernel."""
 
 OF_WINDOWS: Final = (
     "windows overlap, and their borders are filled as they are loaded: a convolution reads its images from memory, "
@@ -38,22 +38,23 @@ ROWS_ONLY: Final = "a product's result tile holds whole rows, and this reduces o
 ROWS_OF_SEVERAL: Final = "whole rows of several products' results leave too little of the scratchpad for their operands"
 
 TILE: Final = 256
-"""A usual extent of a tile along the other operand's free dim."""
+"""The assumed extent of a tile along the other operand's free dim."""
 
 MOST_OPERATIONS: Final = 16
-"""On an element of an operand: a vector unit does as many in the time that an array takes for a tile so wide."""
+"""The most operations on an element of an operand: a vector unit does so many while an array works on such a tile."""
 
 LONGEST: Final = 4096
-"""Of the other operand's free dim: beyond, the trip through DRAM is a small part of the product's work."""
+"""The longest free dim of the other operand: beyond it, the trip through DRAM is a small part of the product's work."""
 
 
 def next_to_product(group: Candidate) -> str:
-    """The same of two nodes, of which one is a product: what others make its operand of decides whether that pays."""
+    """Like `around_product` for two nodes, one of them a product. It does not check the cost of recomputing an operand,
+    which depends on the other nodes."""
     return around_product(group, whole=False)
 
 
 def around_product(group: Candidate, *, whole: bool = True) -> str:
-    """Why a product cannot share a kernel with these nodes, empty when it can."""
+    """The reason why a product cannot share a kernel with these nodes, empty if it can."""
     products = group.of("contraction")
     if refused := side_by_side(products, group.types, group.room, meet=_meet(group, products)):
         return refused
@@ -82,7 +83,7 @@ def _meet(group: Candidate, products: tuple[Node, ...]) -> bool:
 
 
 def _before(group: Candidate, product: Node) -> dict[str, int]:
-    """The nodes that make the product's operands, each with the place of the operand; -1 for both."""
+    """The nodes that make the product's operands, each with the operand's position; -1 for nodes of both."""
     maker = {value: node for node in group.nodes for value in node.results}
     found: dict[str, int] = {}
     for place, operand in enumerate(factors(product)):
@@ -96,12 +97,13 @@ def _before(group: Candidate, product: Node) -> dict[str, int]:
 
 
 def makes_operand(group: Candidate, node: Node) -> bool:
-    """True if a product of the group reads what the node makes, or what others make of that."""
+    """True if an operand of a product of the group depends on the node."""
     return any(node.name in _before(group, product) for product in group.of("contraction"))
 
 
 def _prologue(group: Candidate, product: Node, before: dict[str, int], after: tuple[Node, ...], whole: bool) -> str:
-    """Pointwise ops over the shape of the operand that they make, and read by nothing else."""
+    """The reason why the nodes that make the product's operands cannot be fused, empty if they can: they must be
+    pointwise ops over the operand's shape whose results nothing else reads."""
     if product.op == "aten.convolution.default" and (refused := _before_windows(group, product, {*before.values()})):
         return refused
     read_after = {value for node in after for value in node.operands}
@@ -122,7 +124,7 @@ def _prologue(group: Candidate, product: Node, before: dict[str, int], after: tu
 
 
 def _too_often(group: Candidate, product: Node, place: int, chain: list[Node]) -> str:
-    """Why making an operand again for every tile of the other one costs more than its trip through DRAM."""
+    """The reason if making an operand again for every tile of the other one costs more than its trip through DRAM."""
     operand = group.types[factors(product)[place]]
     other = free_extent(group.types[factors(product)[1 - place]], 1 - place, product.op)
     made = {value for node in chain for value in node.results}
@@ -132,7 +134,8 @@ def _too_often(group: Candidate, product: Node, place: int, chain: list[Node]) -
 
 
 def _before_windows(group: Candidate, product: Node, places: set[int]) -> str:
-    """Why a convolution reads these operands from memory. One whose window is one point is a product of matrices."""
+    """The reason why a convolution must read these operands from memory, empty if it need not: one whose window is one
+    point is a product of matrices."""
     _, channels, *window = group.types[factors(product)[1]].shape
     padding, groups = product.args[4], product.args[8]
     point = set(window) == {1}
@@ -143,16 +146,17 @@ def _before_windows(group: Candidate, product: Node, places: set[int]) -> str:
 
 
 def free_extent(operand: TensorType, place: int, op: str) -> int:
-    """The extent along which tiles of an operand follow each other."""
+    """The extent of an operand's free dim: the one that is not summed over."""
     if op != "aten.convolution.default":
         return operand.shape[-1 if place else -2]
     return operand.shape[0] if place else operand.numel // operand.shape[1]
 
 
 def too_often(other: int, operations: int, taken: int, left: int) -> str:
-    """The same for an operand of which each element takes so many bytes and operations, and is left with some bytes.
+    """The reason as in `_too_often`, for an operand each of whose elements is made of `taken` bytes by `operations`
+    operations and has `left` bytes.
 
-    `other` is the extent along which the other operand's tiles follow each other.
+    `other` is the extent of the other operand's free dim.
     """
     times = -(-other // TILE)
     if other > LONGEST:
@@ -171,7 +175,7 @@ def too_often(other: int, operations: int, taken: int, left: int) -> str:
 
 
 def _epilogue(group: Candidate, product: Node, after: tuple[Node, ...]) -> str:
-    """Pointwise ops over exactly the product's shape."""
+    """The reason why these ops cannot follow the product, empty if they can: they must have exactly its shape."""
     shapes = {group.shape(node) for node in after} - {group.shape(product)}
     if shapes:
         return f"{shapes_of(shapes)} is not the product's shape {shapes_of([group.shape(product)])}"
@@ -179,7 +183,8 @@ def _epilogue(group: Candidate, product: Node, after: tuple[Node, ...]) -> str:
 
 
 def _rows(group: Candidate, product: Node, after: tuple[Node, ...]) -> str:
-    """Reductions of the product's rows, as far as there is room for whole ones."""
+    """The reason why reductions after the product cannot be fused, empty if they can: they must reduce its rows, and
+    whole rows must fit."""
     if product.op == "aten.convolution.default":
         return "a convolution's result tile holds parts of images"
     shape = group.shape(product)
@@ -207,7 +212,8 @@ def _flows(group: Candidate, product: Node) -> bool:
 
 
 def _row_bytes(group: Candidate, product: Node, after: tuple[Node, ...]) -> int:
-    """The bytes of all rows that are in the scratchpad at once: MLIR fuses what has one reader into that."""
+    """The bytes of all rows that are in the scratchpad at once. Values with one reader do not count: MLIR fuses them
+    into the reader."""
     shape = group.shape(product)
     readers = Counter(value for node in after for value in {*node.operands})
     fused = {value for node in after for value in node.results if readers[value] == 1}

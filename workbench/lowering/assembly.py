@@ -1,13 +1,13 @@
-"""Assembled results: each part is made where it belongs.
+"""Assembled results, such as a concatenation: each part is written directly to its place in the result.
 
-A concatenation computes nothing. Its result is a storage in which every part has a place, other strides over it, like
-a view. A part that some kernel makes is made right there, and all its readers read it there. Only a part that already
-lies elsewhere (an input, part of another tensor, the same part a second time) is copied to its place.
+A concatenation computes nothing. Its result is a storage in which every part has a place: strides over the storage,
+like a view. A part that some kernel makes is written to that place, and all its readers read it there. Only a part that
+already lies elsewhere (an input, part of another tensor, the same part a second time) is copied to its place.
 
-The ops that overwrite part of a tensor are put together too: first the tensor, then, over it, the part.
+The results of ops that overwrite part of a tensor are assembled too: first the tensor, then the part over it.
 
-A copy in another order, which a view needs that strides cannot express, is a result of one part: its maker writes it in
-that order, if nobody else reads it and the axis stays along which elements lie side by side.
+A copy in another order, made for a view that strides cannot express, is a result of one part: the op that makes the
+original writes it in that order, if nothing else reads it and the innermost axis stays the same.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ IN_PLACE_RULE = "put together in place"
 SIDE_BY_SIDE_RULE = "its parts are already side by side"
 
 Place = tuple[str, TensorType]
-"""A part and where it lies, as a type over the result's storage."""
+"""A part and its place, as a type with strides over the result's storage."""
 
 
 def assembled(items: list[LoweredNode], types: dict[str, TensorType], results: set[str], *, copies: bool) -> Assembly:
-    """Finds the place of every part. `types` gains the copies' types, and follows the parts that moved.
+    """Finds the place of every part. `types` gains the types of copies, and the new types of moved parts.
 
-    Unless `copies` shall stay, a copy is put together likewise, of one part.
+    Unless `copies`, a copy is also assembled, of one part.
     """
     readers = Counter(value for item in items for value in item.node.operands)
     makers = {value: item for item in items for value in item.node.results}
@@ -55,25 +55,26 @@ def assembled(items: list[LoweredNode], types: dict[str, TensorType], results: s
 
 @dataclass
 class Assembly:
-    """A graph whose parts are being placed; results that are themselves parts before what they are put together of."""
+    """A graph whose parts are being placed, last results first, so that a result that is itself a part has its place
+    before its own parts."""
 
     types: dict[str, TensorType]
     made_by: Mapping[str, LoweredNode]
     fixed: set[str]
-    """Values that must keep storages of their own."""
+    """Values that must keep their own storages."""
     readers: Counter[str]
     """Number of nodes that read each value."""
     keeps_copies: bool
     items: list[LoweredNode] = field(default_factory=list[LoweredNode])
     """The nodes, copies of parts included."""
     base: dict[str, str] = field(default_factory=dict[str, str])
-    """Value that was placed -> the result in whose storage it lies."""
+    """Placed value -> the result in whose storage it lies."""
     copies: dict[str, list[LoweredNode]] = field(default_factory=dict[str, list[LoweredNode]])
-    """Name of an assembling node -> the copies to be made before it."""
+    """Name of an assembling node -> the copies before it."""
     copy_of: dict[str, tuple[str, LoweredNode]] = field(default_factory=dict[str, tuple[str, LoweredNode]])
-    """Value that was copied -> the node it was copied for, and the copy."""
+    """Copied value -> the name of the node that needed the copy, and the copy."""
     reading: dict[str, LoweredNode] = field(default_factory=dict[str, LoweredNode])
-    """Name of an assembling node -> the node reading its parts where they are."""
+    """Name of an assembling node -> the node that reads the parts at their places."""
 
     def put_together(self, item: LoweredNode) -> None:
         """Places the parts of an assembling node; other nodes have none."""
@@ -96,7 +97,7 @@ class Assembly:
         self.reading[node.name] = replace(item, node=_with_parts(node, parts), rule=item.rule or IN_PLACE_RULE)
 
     def _make_in_order(self, item: LoweredNode) -> None:
-        """Lets what is copied be made where the copy would lie, if nobody else reads it."""
+        """Makes the copied value at the copy's place, instead of copying it, if nothing else reads it."""
         (source,), (result,) = item.node.operands, item.node.results
         place = self.types[result]
         if (
@@ -107,7 +108,7 @@ class Assembly:
             self.reading[item.node.name] = replace(item, route="view", rule=COPY_AT_ITS_MAKER)
 
     def _read_once(self, value: str) -> bool:
-        """True if a value, and what it is a view of, has one reader each."""
+        """True if a value, and the value that it is a view of, each have one reader."""
         maker = self.made_by.get(value)
         if maker is None or self.readers[value] != 1:
             return False
@@ -115,9 +116,10 @@ class Assembly:
         return not is_view or self._read_once(maker.node.operands[0])
 
     def _side_by_side(self, item: LoweredNode) -> bool:
-        """True if the parts follow each other in a later result already, as layers that grow by concatenation have it.
+        """Makes this result a view of a later result in which the parts already lie side by side, as in networks that
+        concatenate again and again; True if it is one.
 
-        Then this result is a view of that one. A copy that was to be made for the later one is made for this one.
+        A copy that was planned for the later result is made for this one.
         """
         (result,), values = item.node.results, _parts(item.node)
         names = [self.copy_of[value][1].node.name if value in self.copy_of else value for value in values]
@@ -138,7 +140,7 @@ class Assembly:
         return True
 
     def _moved(self, value: str, place: TensorType, base: str) -> bool:
-        """Lets a value be made at `place`, if a kernel makes it and it has no place yet."""
+        """Gives a value that a kernel makes the place `place`; False if it must lie, or already lies, elsewhere."""
         maker = self.made_by.get(value)
         if maker is None or value in self.fixed or value in self.base:
             return False
@@ -163,14 +165,14 @@ class Assembly:
 
 
 def _nearest(kind: TensorType) -> int:
-    """The axis along which elements lie side by side."""
+    """The axis with the smallest stride."""
     axes = [axis for axis, extent in enumerate(kind.shape) if extent > 1]
     return min(axes, key=lambda axis: kind.strides[axis], default=0)
 
 
 def _fixed(items: list[LoweredNode], results: set[str]) -> set[str]:
-    """Results, what lives across a graph break, and what they are views of; what `as_strided` looks at, which counts a
-    storage's own elements."""
+    """Values that must keep their own storages: results, values used across a graph break, the values that these are
+    views of, and operands of `as_strided`, which counts a storage's elements."""
     fixed = results | _across_breaks(items)
     for item in reversed(items):
         if item.node.op == "aten.as_strided_scatter.default":
@@ -182,8 +184,8 @@ def _fixed(items: list[LoweredNode], results: set[str]) -> set[str]:
 
 
 def _across_breaks(items: list[LoweredNode]) -> set[str]:
-    """Values that are not read only where they are made: the parts of a graph between its breaks run by themselves, and
-    give each other tensors."""
+    """Values that are used across a graph break: the parts of a graph between breaks run separately and pass tensors to
+    each other."""
     part, made_in, found = 0, dict[str, int](), set[str]()
     for item in items:
         is_break = item.node.op == BREAK
@@ -195,7 +197,7 @@ def _across_breaks(items: list[LoweredNode]) -> set[str]:
 
 
 def _seen_through(view: Node, place: TensorType, source: TensorType) -> TensorType | None:
-    """Computes where a view's source must lie for the view to lie at `place`; None when the view is not all of it."""
+    """The place of a view's source if the view lies at `place`; None if the view does not show all of the source."""
     tensor = meta_tensor(place)
     if view.op in _RESHAPES and place.numel == source.numel:
         try:
@@ -220,14 +222,14 @@ _RESHAPES = frozenset(
         *("aten.alias.default", "aten.detach.default", "aten.view_as.default"),
     }
 )
-"""Views of all elements in their order."""
+"""Views that show all elements in their order."""
 
 _PERMUTATIONS: dict[str, Callable[[torch.Tensor, Mapping[str, Any]], torch.Tensor]] = {
     "aten.permute.default": _unpermuted,
     "aten.t.default": lambda tensor, _: tensor.t(),
     "aten.transpose.int": lambda tensor, given: tensor.transpose(given["dim0"], given["dim1"]),
 }
-"""Views of all elements in another order, with the way back."""
+"""Views that show all elements in another order, each with the function that undoes it."""
 
 
 def _parts(node: Node) -> list[str]:
@@ -235,7 +237,7 @@ def _parts(node: Node) -> list[str]:
 
 
 def _places(node: Node, types: Mapping[str, TensorType]) -> list[Place]:
-    """The parts of an assembling node in the order in which they are written, with their places."""
+    """The parts of an assembling node with their places, in the order in which they are written."""
     given = {name: from_arg(arg, str) for name, arg in arguments(node).items()}
     whole = meta_tensor(types[node.results[0]])
     return [(value, to_type(part)) for value, part in _LAID_OUT[node.op](whole, given, types)]
@@ -254,7 +256,7 @@ def _stack(whole: torch.Tensor, given: Mapping[str, Any], types: Mapping[str, Te
 
 
 def _over(part: Callable[[torch.Tensor, Mapping[str, Any]], torch.Tensor]) -> Callable[..., Laid]:
-    """First all of the tensor, then the source over the part of it."""
+    """The layout of an op that overwrites a part: first the whole tensor, then the source over its part."""
 
     def laid(whole: torch.Tensor, given: Mapping[str, Any], types: Mapping[str, TensorType]) -> Laid:
         return [(given["self"], whole), (given["src"], part(whole, given))]
@@ -285,7 +287,7 @@ _LAID_OUT: dict[str, Callable[..., Laid]] = {
 
 
 def _with_parts(node: Node, parts: list[str]) -> Node:
-    """The node with its parts by other names."""
+    """The node with other values as its parts."""
     if node.op in _DISJOINT:
         return replace(node, args=(Sequence(tuple(Ref(part) for part in parts)), *node.args[1:]))
     return replace(node, args=(*(to_arg(Ref(part)) for part in parts), *node.args[2:]))

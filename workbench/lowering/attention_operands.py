@@ -1,4 +1,4 @@
-"""The tensors of attention written by hand: keys before they are turned, and before they are scaled or repeated."""
+"""Finds the tensors of hand-written attention: keys before transposing, and all before scaling and repeating heads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RESHAPES: Final = ("aten.view.default", "aten._unsafe_view.default", "aten.resh
 
 @dataclass
 class Operands:
-    """Finds them, and keeps the nodes that this passes."""
+    """Finds tensors of an attention, and collects the nodes passed on the way back to them."""
 
     values: GraphValues
     passed: list[Node] = field(default_factory=list[Node])
@@ -23,7 +23,7 @@ class Operands:
     """The product of the scales of the passed nodes."""
 
     def unscaled(self, value: str) -> str:
-        """Finds the value that this one is a multiple of, if nothing else reads this one."""
+        """The value that this one is a multiple of, if nothing else reads this one; else the value itself."""
         node = self.values.maker.get(value)
         factor = self.values.scale(node) if node is not None else None
         if node is None or factor is None or not self.values.read_once(value):
@@ -36,7 +36,7 @@ class Operands:
         return self.unscaled(source)
 
     def turned_back(self, value: str) -> str:
-        """Finds the value before an op exchanged its last two axes; empty where none did."""
+        """The value before an op transposed its last two axes; empty if none did."""
         node, shape = self.values.maker.get(value), self.values.types[value].shape
         if node is None or node.op not in _TURNED or axes_of(node, len(shape)) != _exchanged(len(shape)):
             return ""
@@ -44,7 +44,7 @@ class Operands:
         return node.operands[0]
 
     def shared(self, value: str) -> str:
-        """Finds the value before its heads were repeated, each as often as its neighbours; empty where none were."""
+        """The value before each of its heads was repeated equally often; empty if they were not."""
         node = self.values.maker.get(value)
         if node is None:
             return ""
@@ -66,7 +66,8 @@ class Operands:
         return source
 
     def _expanded(self, node: Node) -> list[Node]:
-        """A reshape of an expanded new axis behind that of heads, as the nodes back to that axis."""
+        """The nodes of unsqueeze, expand, (copy,) reshape that repeat each head, from the reshape back to the
+        unsqueeze; empty if `node` does not end such a chain."""
         if node.op not in _RESHAPES:
             return []
         copied = self.values.maker.get(node.operands[0])
@@ -92,7 +93,7 @@ def _exchanged(rank: int) -> list[int]:
 
 
 def axes_of(node: Node, rank: int) -> list[int]:
-    """The axes of the operand in the order of the result."""
+    """The operand's axes, in the order in which a transposing node's result has them."""
     order = list(range(rank))
     numbers = [arg.value for arg in node.args[1:] if isinstance(arg, Literal)]
     if node.op == "aten.transpose.int":

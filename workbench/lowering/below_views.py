@@ -1,9 +1,10 @@
-"""Pointwise ops moved behind a view, to the product that reads it, and equal views of one tensor as one.
+"""Moves pointwise ops behind a view, to the product that reads the view, and merges equal views of one tensor.
 
 A linear layer reads its weight transposed, and a batch of sequences as one matrix: both are views, and no kernel holds
-a view. A conversion of the weight, or an activation before the layer, is the same on the view of what it reads. It is
-moved there if the product's kernel may take it in. Nothing else reads it, and its tensors have the shape of its result,
-or before a transpose also extents of one, as the scale of each row of int8 weights has.
+a view. A pointwise op before the view, such as a conversion of the weight or an activation before the layer, gives the
+same numbers when it works on views of its operands. So it is moved behind the view if the product's kernel may take it
+in. Nothing else may read the op, and its operands must have the shape of its result or, before a transpose, extents of
+one instead, as the scale of each row of int8 weights has.
 """
 
 from __future__ import annotations
@@ -30,20 +31,21 @@ _TURNS = ("aten.permute.default", "aten.t.default", "aten.transpose.int")
 
 @dataclass(frozen=True)
 class _Use:
-    """An operand of a product, and the pointwise ops between it and the product."""
+    """The use of a value as a product's operand, perhaps through pointwise ops."""
 
     other: int
-    """The extent along which the other operand's tiles follow each other."""
+    """The extent of the other operand's free dim."""
     operations: int = 0
+    """The number of pointwise ops between the value and the product."""
 
 
 def through_one_view(items: Iterable[LoweredNode], products: Collection[str]) -> list[LoweredNode]:
-    """The nodes with `products` that read the first of several equal views: each linear layer makes one of its own."""
+    """The nodes, with `products` that read the first of several equal views: each linear layer makes its own view."""
     known: dict[object, str] = {}
     equal: dict[str, str] = {}
     found: list[LoweredNode] = []
     for item in items:
-        if item.node.op == BREAK:  # the graph behind it runs by itself, without the views of the one before
+        if item.node.op == BREAK:  # the graph after a break runs separately, without earlier views
             known.clear()
             equal.clear()
         node = reading(item.node, equal) if item.node.name in products else item.node
@@ -57,7 +59,7 @@ def through_one_view(items: Iterable[LoweredNode], products: Collection[str]) ->
 def below_views(
     items: list[LoweredNode], types: dict[str, TensorType], kept: Collection[str], products: Collection[str], room: Room
 ) -> list[LoweredNode]:
-    """The nodes with pointwise ones moved; `types` gains the types of the values this makes.
+    """The nodes, with pointwise ones moved behind views; `types` gains the types of new values.
 
     `kept` are values that must exist in memory, `products` the names of nodes that are matrix products.
     """
@@ -70,7 +72,7 @@ def below_views(
 
 
 def _uses(products: Iterable[Node], types: dict[str, TensorType]) -> Iterable[tuple[str, _Use]]:
-    """The operands of products, but for a value that is both of one."""
+    """The operands of products with their uses, without a value that is both operands of one product."""
     for product in products:
         if product.op == "aten.convolution.default":
             continue
@@ -87,8 +89,8 @@ def _step(
     uses: dict[str, _Use],
     again: Mapping[str, str],
 ) -> list[LoweredNode] | None:
-    """The nodes with one more of them moved, None when none can be. A product that reads an operand `again` may be one
-    kernel with the first that does."""
+    """The nodes with one more of them moved, None if none can be. `again` has products that may share a kernel with an
+    earlier product of one operand, and this operand."""
     readers = _readers(items, again)
     makers = {value: place for place, item in enumerate(items) for value in item.node.results}
     for place in range(len(items) - 1, -1, -1):
@@ -106,7 +108,7 @@ def _step(
 
 
 def _readers(items: Iterable[LoweredNode], again: Mapping[str, str]) -> Counter[str]:
-    """Counts the nodes that read each value, but for products that read it again."""
+    """The number of nodes that read each value, without products that read it `again`."""
     return Counter(value for item in items for value in item.node.operands if value != again.get(item.node.name))
 
 
@@ -128,14 +130,14 @@ def _movable(item: LoweredNode, view: LoweredNode, types: dict[str, TensorType],
 
 
 def _seen(view: Node, kind: TensorType, shape: tuple[int, ...], result: TensorType) -> tuple[int, ...]:
-    """The shape in which a view shows an operand of a node whose result has a shape, and is shown as `result`."""
+    """The shape of an operand, of type `kind`, behind the view that shows a result of `shape` as `result`."""
     if kind.shape == shape:
         return result.shape
     return tuple(kind.shape[axis] for axis in axes_of(view, len(shape)))
 
 
 def _broadcast(kind: TensorType, result: TensorType) -> bool:
-    """True if a tensor has the extents of a result, or one in their place."""
+    """True if each extent of a tensor is the result's extent or one."""
     pairs = zip(kind.shape, result.shape, strict=False)
     return len(kind.shape) == len(result.shape) and all(mine in (1, whole) for mine, whole in pairs)
 
@@ -143,7 +145,7 @@ def _broadcast(kind: TensorType, result: TensorType) -> bool:
 def _moved(
     item: LoweredNode, view: LoweredNode, types: dict[str, TensorType], uses: dict[str, _Use]
 ) -> list[LoweredNode]:
-    """The node behind views of what it reads."""
+    """The node moved behind the view, after new views of its operands."""
     node, (value,) = item.node, view.node.results
     shape, names, made = types[node.results[0]].shape, dict[str, str](), list[LoweredNode]()
     use = uses.pop(value)

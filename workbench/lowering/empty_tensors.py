@@ -1,7 +1,7 @@
-"""Tensors without elements: an op that makes one has no work, and an op that reads one has a constant result.
+"""Tensors without elements: an op that makes an empty tensor has no work, and one that reads it is replaced.
 
-A reduction over nothing gives its identity, a product over no columns zeros, a join leaves out the parts that have
-nothing, and writing nothing into a tensor leaves a copy of it.
+A reduction over no elements gives its identity, a product over no columns zeros, a concatenation leaves out empty
+parts, and writing nothing into a tensor gives a copy of the tensor.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ IDENTITIES: Mapping[str, float] = {
     **_table(math.nan, "mean.default mean.dim var.default var.dim var.correction std.default std.dim std.correction"),
     **_table(-math.inf, "logsumexp.default"),
 }
-"""Result of each op over no elements."""
+"""The result of each op over no elements."""
 
 _PADS = ("aten.pad.default", "aten.constant_pad_nd.default")
 
@@ -44,7 +44,7 @@ _WRITES = _names(
     masked_scatter.default
     """
 )
-"""Copies of the first operand with something written into them."""
+"""Ops whose result is a copy of the first operand with something written into it."""
 
 _EXTREMES = _names(
     """
@@ -59,7 +59,7 @@ def makes_nothing(node: Node, types: Mapping[str, TensorType]) -> bool:
 
 
 def without_empty(node: Node, types: Mapping[str, TensorType]) -> tuple[Node, ...] | None:
-    """`node`, which reads a tensor without elements, as a node that reads none; None where nothing is known of it."""
+    """Replaces `node`, which reads an empty tensor, by nodes that read none; None if there is no rule for it."""
     result = types[node.results[0]]
     if node.op in _EXTREMES:
         given = ", ".join(f"{value} is {types[value]}" for value in node.operands)
@@ -91,7 +91,7 @@ def _full(node: Node, result: TensorType, value: float) -> Node:
 
 
 def _joined(node: Node, types: Mapping[str, TensorType]) -> Node:
-    """A join of the parts that have something; of a single one it is a copy."""
+    """The concatenation of the parts with elements; a copy if there is only one."""
     (parts, *rest) = node.args
     assert isinstance(parts, Sequence)
     left = tuple(part for part in parts.items if isinstance(part, Ref) and types[part.value].numel)

@@ -1,4 +1,4 @@
-"""A set of nodes that might become one kernel, and what the fusion rules ask about it."""
+"""A set of nodes that might become one kernel, and the properties that the fusion rules need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from workbench.operators.aten.automatic_route import class_of
 
 Shape = tuple[int, ...]
 Classes = Mapping[str, str]
-"""Node name -> class, for the nodes whose overload does not say it."""
+"""Node name -> class, for the nodes whose overload does not determine it."""
 
 NO_CLASSES: Classes = MappingProxyType({})
 
@@ -37,13 +37,14 @@ class Candidate:
 
 
 def node_class(node: Node, classes: Classes = NO_CLASSES) -> str:
-    """pointwise, gather, reduction, contraction, window, tile or opaque. A copy fuses as any pointwise op does."""
+    """The class of a node: pointwise, gather, reduction, contraction, window, tile, creation or opaque. A copy is
+    pointwise."""
     found = classes.get(node.name) or class_of(node.op) or "opaque"
     return "pointwise" if found == "copy" else found
 
 
 def reduced_dims(node: Node, rank: int) -> tuple[int, ...]:
-    """The dims a reduction node reduces, sorted and counted from the front: its second argument, all without one."""
+    """The dims that a reduction reduces, sorted and counted from the front: its second argument, or all if left out."""
     given = node.args[1] if len(node.args) > 1 else Literal("none", None)
     items = given.items if isinstance(given, Sequence) else (given,) if given != Literal("none", None) else ()
     dims = [item.value for item in items if isinstance(item, Literal)]

@@ -12,8 +12,8 @@ from workbench.lowering.grouping import Choice
 
 
 class FusionOptions(TypedDict, total=False):
-    """Rules, patterns and graph passes that are turned off, by name or by a part of it, and pairs of nodes that shall
-    not share a kernel."""
+    """`off`: rules, patterns and graph passes that are turned off, by name or a part of it. `apart`: pairs of nodes
+    that must not share a kernel."""
 
     off: Sequence[str]
     apart: Sequence[tuple[str, str]]
@@ -25,14 +25,14 @@ _FORMS = "expected 'none', {'off': [rules], 'apart': [(node, node)]}, or a list 
 
 
 def choice_of(fusion: object, children: Mapping[str, Sequence[str]], rewrites: Collection[str] = ()) -> Choice:
-    """The choice in a user's words. `children` has, by each name a user may use for it, the nodes it stands for;
-    `rewrites` are patterns and graph passes, which ran before, or did not."""
+    """The choice that a user's `fusion` means. `children` has the nodes for each name that a user may use; `rewrites`
+    are the names of patterns and graph passes, which the option may also turn off."""
     check_form(fusion)
     return Choice(rules_off(fusion, rewrites), _pairs(_apart(fusion), children))
 
 
 def check_form(fusion: object) -> None:
-    """Raises for what is no fusion option, whatever rules and nodes there are."""
+    """Raises if the option has a wrong form; names of rules and nodes are not checked."""
     if fusion is None or (isinstance(fusion, str) and fusion == "none"):
         return
     if isinstance(fusion, str | bytes) or not isinstance(fusion, Mapping | Iterable):
@@ -52,13 +52,13 @@ def check_form(fusion: object) -> None:
 
 
 def _off(fusion: object) -> Iterable[object]:
-    """The words for what a user turns off; they may have a wrong form as well: `choice_of` reports that."""
+    """The names that a user turns off, as given; `choice_of` reports a wrong form."""
     off = cast("Mapping[str, object]", fusion).get("off", ()) if isinstance(fusion, Mapping) else ()
     return [off] if isinstance(off, str) else cast("Iterable[object]", off) if isinstance(off, Iterable) else ()
 
 
 def _apart(fusion: object) -> Iterable[object]:
-    """The pairs that a user keeps apart; they may have a wrong form as well."""
+    """The pairs that a user keeps apart, as given; their form may be wrong."""
     given = cast("Mapping[str, object]", fusion).get("apart", ()) if isinstance(fusion, Mapping) else fusion
     return () if isinstance(given, str) or not isinstance(given, Iterable) else cast("Iterable[object]", given)
 
@@ -87,13 +87,13 @@ def pairs_apart(fusion: object) -> frozenset[frozenset[str]]:
 
 
 def _named(given: object, rewrites: Collection[str]) -> list[str]:
-    """The rules, patterns and passes of this name, or all that have it among their words."""
+    """The rules, patterns and passes with this name, or else all with these words in their names."""
     names = [*(rule.name for rule in RULES), *rewrites]
     return [name for name in names if name == given] or [name for name in names if f" {given} " in f" {name} "]
 
 
 def _rules(given: object, rewrites: Collection[str]) -> list[str]:
-    """The same; at least one that is no limit."""
+    """The rules, patterns and passes that a user's word names; raises unless at least one can be turned off."""
     found, switches = _named(given, rewrites), (*SWITCHES, *rewrites)
     if not set(found).isdisjoint(switches):
         return found

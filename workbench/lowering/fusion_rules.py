@@ -1,7 +1,7 @@
-"""Which nodes may share a kernel: rules as data, and a legality check for whole groups.
+"""The rules for nodes that may share a kernel, as data, and a legality check for whole groups.
 
-A kernel makes one value, and with it others of its shape that ops read on the way to it; one that reduces also values
-of other shapes. Six kinds exist, by what anchors them:
+A kernel makes one value and may also store others of the same shape that are computed on the way to it; a kernel that
+reduces may store values of other shapes too. There are six kinds of kernels, by their anchor:
 
 elementwise   pointwise ops over one iteration space; gathers feed them
 reduction     reductions over the same dims of one space, with the pointwise ops before, between and after them
@@ -9,11 +9,11 @@ contraction   one matrix product or convolution, followed by pointwise ops on it
               pointwise ops on what it reads, and reductions of the result's rows
 window        one pool, followed by pointwise ops on its result
 tile          one template, with pointwise ops on the tiles it loads and stores
-opaque        one op of which no rule knows what it does, alone: on the host, or registered as opaque
+opaque        one op alone that the rules do not know: on the host, or registered as opaque
 
-Creation ops, which read nothing, stand in any of the first three beside their one reader, in whatever shape it reads.
+Creation ops, which read nothing, may be in any of the first three beside their one reader, in the reader's shape.
 
-What an op is follows from its overload; for a node that somebody registered for, from the kind it was registered with.
+The class of an op follows from its overload; for a node on a registered route, from the registration.
 """
 
 from __future__ import annotations
@@ -37,17 +37,18 @@ class Rule:
     producers: frozenset[str]
     consumers: frozenset[str]
     condition: Callable[[Candidate], str] | None
-    """Why the group may not be, empty when it may. None for a limit: what it decides is never fused."""
+    """Returns the reason why the group cannot be one kernel, empty if it can. None for a limit, which never fuses."""
     text: str
-    """The rule in words; of a limit, its reason."""
+    """The rule in words; for a limit, the reason."""
 
     def refuses(self, group: Candidate) -> str:
-        """Why the group may not be, empty when it may."""
+        """The reason why the group cannot be one kernel, empty if it can."""
         return self.text if self.condition is None else self.condition(group)
 
 
 def _one_space(group: Candidate) -> str:
-    """Pointwise: every op runs over the same shape, so that none is computed twice."""
+    """The reason why pointwise ops cannot be one kernel, empty if they can: all must have one shape, so that no value
+    is computed twice."""
     shapes = {group.shape(node) for node in group.nodes}
     if len(shapes) > 1:
         return (
@@ -57,7 +58,8 @@ def _one_space(group: Candidate) -> str:
 
 
 def _window_epilogue(group: Candidate) -> str:
-    """One op that reads its input by windows, and pointwise ops over exactly its result's shape."""
+    """The reason why a group with a pool cannot be one kernel, empty if it can: it may have one op that reads windows,
+    and pointwise ops with exactly the shape of that op's result."""
     anchors = [node for node in group.nodes if node_class(node, group.classes) != "pointwise"]
     if len(anchors) != 1:
         return "one kernel holds one op that reads windows"
@@ -66,7 +68,8 @@ def _window_epilogue(group: Candidate) -> str:
 
 
 def _hooks(group: Candidate) -> str:
-    """One template; before and after it, pointwise ops of one tensor each, of its shape and element type."""
+    """The reason why a group with a template cannot be one kernel, empty if it can: it may have one template, and
+    before and after it pointwise ops of one tensor each, which keep shape and element type."""
     templates = group.of("tile")
     if len(templates) != 1:
         return "one kernel holds one template"
@@ -91,7 +94,7 @@ POINTWISE, REDUCTION, CONTRACTION = frozenset({"pointwise"}), frozenset({"reduct
 OPAQUE, TILE, GATHER = frozenset({"opaque"}), frozenset({"tile"}), frozenset({"gather"})
 CREATION, WINDOW = frozenset({"creation"}), frozenset({"window"})
 NOTHING = frozenset[str]()
-"""Of a rule that decides before nodes are grouped: see `one_kernel.py` and `assembly.py`."""
+"""The classes of a rule that decides before nodes are grouped: see `one_kernel.py` and `assembly.py`."""
 ANY = POINTWISE | REDUCTION | CONTRACTION | WINDOW | OPAQUE | TILE | GATHER | CREATION
 
 COPY_AT_ITS_MAKER = "copy at its maker"
@@ -101,7 +104,7 @@ IN_MEMORY = "a gather reads at places that data decides, so its operand must be 
 READ_AGAIN = "windows overlap: an element made inside would be computed again for every window that reads it"
 
 SEVERAL = "several results"
-"""Of whole groups: no edge is decided by it."""
+"""A rule for whole groups, which decides no edge."""
 
 PASSES = "the forward pass ends before the backward pass begins: no kernel is part of both"
 ALONE = "the fusion rules do not know what an opaque op does: it has a kernel of its own"
@@ -204,7 +207,7 @@ RULES: tuple[Rule, ...] = (
 
 
 ACROSS_VIEWS = "never across a view"
-"""A limit that is no rule of two nodes: what it decides are edges between kernels."""
+"""A limit that is no rule for two nodes: it decides edges between kernels."""
 
 SWITCHES = tuple(rule.name for rule in RULES if rule.condition is not None)
 """The rules that fuse something, which a user may turn off. All others are limits."""
@@ -220,7 +223,7 @@ def rule_text(name: str) -> str:
 
 
 def illegal(whole: Candidate) -> str:
-    """Why these nodes cannot be one kernel, empty when they can. The single output is the grouping's business."""
+    """The reason why these nodes cannot be one kernel, empty if they can. The grouping checks their outputs."""
     if whole.of("opaque") and len(whole.nodes) > 1:
         return ALONE
     if len({node.origin.part == FORWARD for node in whole.nodes}) > 1:

@@ -1,4 +1,4 @@
-"""Who makes and who reads the values of a captured graph, and the ways from one to another."""
+"""The makers and readers of the values of a captured graph, and the paths between values."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from workbench.operators.aten.overload_schema import arguments
 from workbench.operators.tensors.element_types import to_dtype
 
 _FARTHEST: Final = 16
-"""Nodes on a way."""
+"""The most nodes on a path."""
 
 _SCALES: Final = {
     **dict.fromkeys(("aten.mul.Tensor", "aten.mul.Scalar", "aten.multiply.Tensor"), 1),
     **dict.fromkeys(("aten.div.Tensor", "aten.div.Scalar", "aten.divide.Tensor", "aten.true_divide.Tensor"), -1),
 }
-"""Ops that scale, with the power of their number."""
+"""Ops that multiply by a number, with the number's exponent: 1 to multiply by it, -1 to divide."""
 
 HIDING: Final = {
     "aten.masked_fill.Scalar": ("self", "mask", "value", True),
@@ -29,8 +29,8 @@ HIDING: Final = {
     "aten.where.ScalarOther": ("self", "condition", "other", False),
     "aten.where.ScalarSelf": ("other", "condition", "self", True),
 }
-"""Ops that hide numbers: their arguments with what is hidden, the mask and the number instead, and whether the mask is
-true where it hides."""
+"""Ops that replace masked numbers: the names of the arguments with the tensor, the mask and the replacement, and True
+if the mask is true for the replaced numbers."""
 
 _SAME: Final = (
     *("aten.alias.default", "aten.clone.default", "aten.contiguous.default", "aten.detach.default"),
@@ -45,7 +45,7 @@ class GraphValues:
         self.types = graph.types
         self.maker = {value: node for node in graph.nodes for value in node.results}
         self.readers: dict[str, list[Node]] = {}
-        """A node that reads a value twice is there twice."""
+        """The nodes that read each value; a node that reads it twice is listed twice."""
         for node in graph.nodes:
             for value in node.read:
                 self.readers.setdefault(value, []).append(node)
@@ -53,11 +53,12 @@ class GraphValues:
         """Values that the function returns or stores."""
 
     def read_once(self, value: str) -> bool:
-        """True if one node reads it, and nothing else needs it."""
+        """True if exactly one node reads a value, once, and the function does not return or store it."""
         return len(self.readers.get(value, ())) == 1 and value not in self.kept
 
     def number(self, arg: Arg | None) -> float | None:
-        """A number that is written down, or that a tensor of no dims is filled with, as its type holds it."""
+        """The number that an argument is: a literal, or the fill of a tensor without dims, rounded to the tensor's
+        type; None for any other argument."""
         maker = self.maker.get(arg.value) if isinstance(arg, Ref) else None
         kind = self.types[maker.results[0]] if maker is not None and maker.op == "aten.full.default" else None
         if maker is not None and kind is not None and kind.shape == ():
@@ -76,7 +77,8 @@ class GraphValues:
         return number if power == 1 else 1 / number
 
     def path(self, value: str, ends: Collection[str]) -> tuple[Node, ...]:
-        """The nodes from the maker of a value back to the nearest op of these; nothing where there is none near."""
+        """The nodes from a value's maker back to an op in `ends`, through pointwise ops, views and copies; empty if
+        none is near."""
         return self._path(value, ends, _FARTHEST, set()) or ()
 
     def _path(self, value: str, ends: Collection[str], left: int, tried: set[str]) -> tuple[Node, ...] | None:
@@ -94,7 +96,7 @@ class GraphValues:
 
 
 def _held(number: float, dtype: str) -> float | None:
-    """A number as a tensor of a type holds it; None where the type is one of whole numbers that cannot."""
+    """A number converted to an element type; None if an integer type cannot hold it."""
     try:
         return float(torch.full((), number, dtype=to_dtype(dtype)).item())
     except (RuntimeError, OverflowError, ValueError):  # too large for it
@@ -102,7 +104,7 @@ def _held(number: float, dtype: str) -> float | None:
 
 
 def unchanged(node: Node) -> bool:
-    """True if its result has the numbers of its operand, perhaps rounded."""
+    """True if a node's result has the numbers of its operand, perhaps rounded."""
     if node.op == "aten.dropout.default":
         return arguments(node)["train"] == Literal("bool", False)
     return node.op in _SAME

@@ -1,4 +1,4 @@
-"""Nodes into kernels: groups grown by the rules of `fusion_rules.py`, less what a user turned off."""
+"""Groups nodes into kernels by the rules of `fusion_rules.py`, except those that a user turned off."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MADE_BEFORE: Final = "another kernel that reads it makes it"
 
 @dataclass(frozen=True)
 class Choice:
-    """A user's restrictions: rules that are off, and nodes that shall not share a kernel."""
+    """A user's restrictions: rules that are turned off, and nodes that must not share a kernel."""
 
     off: frozenset[str] = frozenset()
     """Names of rules."""
@@ -36,7 +36,7 @@ class Choice:
     """Pairs of nodes, after decomposition."""
 
     def refuses(self, nodes: Iterable[Node], classes: Classes = NO_CLASSES) -> str:
-        """Why these nodes shall not be one kernel, empty when they may."""
+        """The reason why the user's choice keeps these nodes from being one kernel, empty if it does not."""
         group = tuple(nodes)
         names = {node.name for node in group}
         for pair in sorted(self.apart, key=sorted):
@@ -57,18 +57,18 @@ class Choice:
 
 @dataclass
 class Grouping:
-    """Nodes into groups, and a reason for every edge that stayed between two."""
+    """The groups of nodes that become kernels, and the reason for every edge between two groups."""
 
     nodes: tuple[Node, ...]
-    """Those that compute, in topological order: no views."""
+    """The nodes that compute, in topological order: no views."""
     types: Mapping[str, TensorType]
     kept: frozenset[str]
-    """Values that must exist in memory: results, and whatever a view reads."""
+    """Values that must exist in memory: results, and values that views read."""
     classes: Classes = field(default_factory=dict[str, str])
     choice: Choice = Choice()
     room: Room = TPU_V3
     bases: Mapping[str, str] = field(default_factory=dict[str, str])
-    """View -> the value that it looks into."""
+    """View -> the value that it is a view of."""
     group_of: dict[str, int] = field(default_factory=dict[str, int])
 
     def __post_init__(self) -> None:
@@ -93,15 +93,15 @@ class Grouping:
         self._read_once("reduction")
         for node in reversed(self.nodes):
             self._join_users(node)
-        for node in reversed(self.nodes):  # the end of a chain may read more than the whole chain does
+        for node in reversed(self.nodes):  # again: the last op of a chain may read more bytes than the whole chain
             if any(node_class(user, self.classes) == "contraction" for user in self._users[node.name]):
                 self._join_users(node)
         while any([self._join_reader(node) for node in reversed(self.nodes)]):
-            pass  # a kernel that has grown may make more of what it reads
+            pass  # again, since a grown kernel may take in more of the nodes that make its inputs
         self._read_once("reduction", "elementwise")
 
     def _read_once(self, *kinds: str) -> None:
-        """Puts each group of these kinds that reads, whole, what a reduction reads as well into the group of that."""
+        """Joins each group of these kinds with an earlier reducing group that reads the same whole tensor."""
         first: dict[str, Node] = {}
         for node in self.nodes:
             for value in self._read_whole(node):
@@ -111,7 +111,7 @@ class Grouping:
             own = self.group_of[node.name]
             group = self.members(own)
             if kind_of(group, self.classes) not in kinds or any(class_of(each.op) == "copy" for each in group):
-                continue  # a copy is a transfer, and no op that could be tiled with others
+                continue  # a copy is a transfer, which cannot be tiled with other ops
             for value in self._at_own_place(node):
                 reader = first.get(value, node)
                 groups = self.group_of[reader.name], own
@@ -125,7 +125,7 @@ class Grouping:
                     break
 
     def _read_whole(self, node: Node) -> list[str]:
-        """Lists what a node of a reducing group reads from memory in the shape that is reduced."""
+        """The values that a node of a reducing group reads from memory in the shape that it walks; else empty."""
         group = self.members(self.group_of[node.name])
         if kind_of(group, self.classes) != "reduction":
             return []
@@ -133,7 +133,7 @@ class Grouping:
         return [value for value in self._at_own_place(node) if value not in made]
 
     def _at_own_place(self, node: Node) -> list[str]:
-        """Lists the operands that a node's loops walk. A gather looks into its first one wherever its indices say."""
+        """The operands that a node's loops walk element by element: not a gather's table, which its indices address."""
         table = node.operands[:1] if node_class(node, self.classes) == "gather" else ()
         walked = self._walked(node)
         return [value for value in node.operands if value not in table and self.types[value].shape == walked]
@@ -144,11 +144,11 @@ class Grouping:
         return self.types[whole[0]].shape if whole else ()
 
     def members(self, group: int) -> tuple[Node, ...]:
-        """In topological order; the last one makes the value that leaves the group."""
+        """The nodes of a group in topological order; the last one makes a value that leaves the group."""
         return self._members[group]
 
     def groups(self) -> tuple[tuple[Node, ...], ...]:
-        """Each group after those it reads: as far as that allows, a group stands where its last node does."""
+        """The groups in order, each after the groups it reads; apart from that, in the order of their last nodes."""
         return tuple(self.members(group) for group in self._order().sorted())
 
     def _order(self) -> KernelOrder:
@@ -169,13 +169,14 @@ class Grouping:
         return any(value in self.kept for value in node.results)
 
     def _grow(self, anchor: Node) -> None:
-        """Adds what follows while all users of the group's result lead to one next result and the group is legal."""
+        """Adds the following nodes to the anchor's group, as long as all users of its result lead to one next result
+        and the group is legal."""
         group = self.group_of[anchor.name]
         last, rows = self.members(group)[-1], list[Node]()
         while (step := self._until_next_single(last)) is not None:
             free = all(self.group_of[node.name] == self._place[node.name] for node in step)
             refused = self._illegal(self._sorted((*self.members(group), *step)))
-            if refused.startswith(FULL):  # then a part of what follows would only make the product's tiles smaller
+            if refused.startswith(FULL):  # the rows added so far alone would only make the product's tiles smaller
                 for node in rows:
                     self._move((node,), self._place[node.name])
             if refused or not free:
@@ -186,7 +187,8 @@ class Grouping:
             last = step[-1]
 
     def _until_next_single(self, start: Node) -> tuple[Node, ...] | None:
-        """The nodes through which `start`'s result flows until a single one holds all that depends on it."""
+        """The nodes after `start`, up to the first one through which everything that depends on `start` passes; None if
+        a value must be in memory before that."""
         if self._leaves_memory(start) or not self._users[start.name]:
             return None
         flow = {user.name for user in self._users[start.name]}
@@ -203,7 +205,7 @@ class Grouping:
         return None
 
     def _join_users(self, node: Node) -> None:
-        """Puts a whole group into its users' group, if they are all in one: then its result stays inside."""
+        """Joins a node's group with its users' group if all users are in one: the result then stays inside."""
         users = {self.group_of[user.name] for user in self._users[node.name]}
         own = self.group_of[node.name]
         if len(users) != 1 or self._leaves_memory(node) or own in users:
@@ -215,7 +217,8 @@ class Grouping:
             self._move(self.members(own), target)
 
     def _join_sibling(self, first: str, other: str) -> str:
-        """Puts a node's whole group into that of another that reads the same operand; why not, where it cannot."""
+        """Joins the group of `other` with that of `first`, which reads the same operand; returns the refusal, '' if
+        they were joined."""
         own, target = self.group_of[other], self.group_of[first]
         joined = self._joined(own, target)
         if refused := self._illegal(joined) or self._separated(own, target) or self._reads_again(joined):
@@ -224,7 +227,7 @@ class Grouping:
         return ""
 
     def _separated(self, first: int, other: int) -> str:
-        """Why nothing can be between two groups, empty when all else may come before or after both."""
+        """The reason why something must run between two groups, which then cannot be joined; empty if nothing must."""
         joined = self._joined(first, other)
         begin, end = self._place[joined[0].name], self._place[joined[-1].name]
         between = [node for node in self.nodes[begin:end] if self.group_of[node.name] not in (first, other)]
@@ -235,7 +238,8 @@ class Grouping:
         return ""
 
     def _join_reader(self, node: Node) -> bool:
-        """Puts a whole group into that of its first reader although others need its result: the kernel makes both."""
+        """Joins a node's group with its first reader's group although others need its result too: the kernel stores
+        both results. True if joined."""
         own = self.group_of[node.name]
         users = {self.group_of[user.name] for user in self._users[node.name]} - {own}
         if not users or node is not self.members(own)[-1]:
@@ -247,7 +251,7 @@ class Grouping:
         return True
 
     def _makes_two(self, node: Node, target: int) -> str:
-        """Why a kernel cannot make a node's result for others and go on with it, as another one does now."""
+        """The reason why group `target` cannot take in the node's group and also store its result, empty if it can."""
         own = self.group_of[node.name]
         joined = self._joined(own, target)
         if SEVERAL in self.choice.off:
@@ -264,9 +268,10 @@ class Grouping:
         return ONE_SHAPE if not alike or self._between(own, target) or not self._order().may_join(own, target) else ""
 
     def _reads_again(self, nodes: tuple[Node, ...]) -> str:
-        """Why a kernel of these reductions cannot store all it makes, or loads no less than several would.
+        """The reason why a kernel of these reductions cannot store all its results, or would load no less than several
+        kernels; empty otherwise.
 
-        Of products something else decides what is loaded.
+        For products `Room.refuses_products` compares the loads.
         """
         group = self._candidate(nodes)
         if refused := folded_away(group) or same_everywhere(group, self.results(nodes)):
@@ -274,31 +279,32 @@ class Grouping:
         return reads_again(group) if kind_of(nodes, self.classes) == "reduction" else ""
 
     def _are_alike(self, node: Node, last: Node) -> bool:
-        """True if two nodes make results of one shape in one pass. The last may even be an assertion, without any."""
+        """True if two nodes are of kinds that run in one pass and make results of one shape."""
         kinds = node_class(node, self.classes), node_class(last, self.classes)
         in_one_pass = kinds in (("pointwise", "pointwise"), ("contraction", "pointwise"))
         return in_one_pass and self.types[node.results[0]].shape == self.types[last.results[0]].shape
 
     def _join_beside(self, first: str, other: str) -> str | None:
-        """Puts a node's group into that of a reduction of the same; why not, None if one is made of the other."""
+        """Joins the group of `other` with that of `first`, a reduction of the same tensor. Returns the refusal, '' if
+        the groups were joined, None if one depends on the other."""
         if READ_ONCE in self.choice.off:
             return f"the rule {READ_ONCE!r} is turned off"
         reason = self._join_sibling(first, other)
         return None if reason == BETWEEN else reason
 
     def _between(self, first: int, second: int) -> bool:
-        """True if another group's node lies between, or the second group reads a view of what the first one makes."""
+        """True if another group's node lies between two groups, or one of them reads a view of the other's result."""
         begin, end = (self._place[self.members(group)[-1].name] for group in (first, second))
         others = any(self.group_of[node.name] not in (first, second) for node in self.nodes[begin:end])
         return others or self._reads_views_of_itself(self._joined(first, second))
 
     def _reads_views_of_itself(self, nodes: tuple[Node, ...]) -> bool:
-        """True if some of these nodes read views of what others make: no kernel holds a view."""
+        """True if some of these nodes read views of others' results: no kernel holds a view."""
         made = {value for node in nodes for value in node.results}
         return any(self.bases.get(value) in made for node in nodes for value in node.operands)
 
     def results(self, members: tuple[Node, ...]) -> tuple[str, ...]:
-        """The values that leave a group, be it only thought of: what its last node makes comes last."""
+        """The values that leave a group of these nodes; the results of its last node come last."""
         *inner, last = members
         names = {node.name for node in members}
         outside = [
@@ -310,11 +316,11 @@ class Grouping:
         return (*outside, *last.results)
 
     def _illegal(self, nodes: tuple[Node, ...]) -> str:
-        """Why these nodes cannot, or on request shall not, be one kernel."""
+        """The reason why these nodes cannot be one kernel, by a rule or a user's choice; empty if they can."""
         return illegal(self._candidate(nodes)) or self.choice.refuses(nodes, self.classes)
 
     def refused(self, producer: Node, consumer: Node, reader: Node) -> str:
-        """Why the groups of two nodes would not be one kernel if `reader` stood in the consumer's place."""
+        """The reason why the groups of two nodes could not be one kernel even if `reader` replaced the consumer."""
         own, other = self.group_of[producer.name], self.group_of[consumer.name]
         joined = (reader if node is consumer else node for node in self._joined(own, other))
         return self._refused(producer, reader) or self._illegal(tuple(joined))
@@ -330,7 +336,8 @@ class Grouping:
         return self._sorted((*self.members(first), *self.members(second)))
 
     def decisions(self) -> tuple[Fusion, ...]:
-        """One for every edge between two computing nodes, and for products of one operand."""
+        """A decision for every edge between two computing nodes, and for each pair of products or reductions of one
+        operand."""
         found: list[Fusion] = []
         for consumer in self.nodes:
             makers = dict.fromkeys(self._maker[v].name for v in consumer.operands if v in self._maker)

@@ -1,7 +1,7 @@
-"""Attention written by hand: a product of queries and keys, a softmax of its rows, and a product of that with values.
+"""Finds attention written by hand: a product of queries and keys, a softmax of its rows, and a product with values.
 
-A search begins at a product. It goes back to a softmax that its first factor comes from, and on to the product that the
-scores come from. What may lie between is a scale, one mask, changes of the element type, and ops that change nothing.
+The search begins at a product. It goes back to the softmax that makes its first factor, and on to the product that
+makes the scores. Between these may be a scale, one mask, changes of the element type, and ops that change nothing.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _SOFTMAX: Final = ("aten.softmax.int", "aten._softmax.default")
 _PRODUCTS: Final = ("aten.matmul.default", "aten.linalg_matmul.default", "aten.bmm.default", "aten.mm.default")
 
 _WITH_SUM: Final = "aten.baddbmm.default"
-"""A product that adds a tensor to a multiple of it: scores with a mask."""
+"""An op that adds a tensor to a multiple of a product: scores with a mask."""
 
 _WIDER: Final = {"f16": "f32", "bf16": "f32"}
-"""The type in which the kernel has scores, where it is not that of queries."""
+"""Queries' element type -> the type of scores in the kernel, if it differs."""
 
 
 @dataclass(frozen=True)
@@ -35,26 +35,26 @@ class AttentionCall:
     query: str
     key: str
     turned: bool
-    """Whether keys lie along the last axis of `key`."""
+    """True if keys lie along the last axis of `key`."""
     value: str
     shared: bool
-    """Whether several heads of queries have one of keys and values."""
+    """True if several heads of queries share one head of keys and values."""
     scale: float
     mask: str
     hidden: float
     """The score of a position that a mask of bools hides."""
     hides: bool
-    """Whether a mask of bools is true where it hides a score."""
+    """True if a mask of bools is true for hidden scores."""
 
 
 @dataclass(frozen=True)
 class HandWritten:
-    """Attention in a graph: as a call, or with the reason why it is none."""
+    """Attention in a graph: as a call of one kernel, or with the reason why it has no such kernel."""
 
     nodes: tuple[Node, ...]
-    """Those that compute it. The last one makes the result; the others may be needed elsewhere."""
+    """The nodes that compute the attention. The last one makes the result; others may be needed elsewhere."""
     softmax: str
-    """Name of the softmax among them."""
+    """The name of the softmax among these nodes."""
     call: AttentionCall | None
     reason: str = ""
 
@@ -92,8 +92,8 @@ def _ending_in(values: GraphValues, last: Node) -> HandWritten | None:
 
 
 def _weighs(values: GraphValues, softmax: Node, axis: int) -> bool:
-    """True if what a softmax makes are weights of what the product after it sums: they add up to one along the dim of
-    that sum. Along another dim it is no attention, and its parts are kernels by the rules of their own."""
+    """True if a softmax normalizes along the dim that the next product sums over, so that its results are weights of
+    that sum. Along another dim it is no attention, and its ops become kernels by the usual rules."""
     rank = len(values.types[softmax.results[0]].shape)
     return values.number(softmax.args[1]) in (axis, rank + axis)
 
@@ -111,7 +111,7 @@ def _needed_elsewhere(values: GraphValues, inner: tuple[Node, ...]) -> str:
 
 
 def _unlike(values: GraphValues, call: AttentionCall, nodes: tuple[Node, ...]) -> str:
-    """Why tensors of these types are none that the kernel reads."""
+    """The reason why the kernel cannot read tensors of these types, empty if it can."""
     query, key, value = (values.types[each] for each in (call.query, call.key, call.value))
     if min(len(each.shape) for each in (query, key, value)) < 2:
         return "queries, keys and values are matrices, and one of them is a vector"
@@ -136,7 +136,7 @@ def _unlike(values: GraphValues, call: AttentionCall, nodes: tuple[Node, ...]) -
 
 
 def _dead(values: GraphValues, passed: list[Node], inner: tuple[Node, ...], given: Collection[str]) -> tuple[Node, ...]:
-    """Those of the nodes before it that nothing else needs, in the order of what they read; `given` are the tensors
+    """The passed nodes that nothing outside the attention needs, in the order of the graph; `given` are the tensors
     that the call reads."""
     gone = [node.name for node in inner]
     found = list[Node]()
@@ -159,13 +159,14 @@ class _Scores:
         self.values = values
         self.scale, self.mask, self.hidden, self.hides = 1.0, "", -math.inf, False
         self.reason = ""
-        """The first thing that the kernel does not do."""
+        """The first reason why the kernel cannot compute these scores."""
 
     def refuse(self, reason: str) -> None:
         self.reason = self.reason or reason
 
     def read(self, before: tuple[Node, ...], after: tuple[Node, ...]) -> None:
-        """The nodes from the softmax back to the scores, and those from the weights' reader back to the softmax."""
+        """Reads scale and mask from `before`, the nodes from the softmax back to the product, and checks `after`, those
+        from the weights back to the softmax."""
         for node in after[:-1]:
             if not unchanged(node):
                 self.refuse(f"{node.name} changes the weights after the softmax")
@@ -178,7 +179,7 @@ class _Scores:
             self.scale *= self.values.number(given["alpha"]) or 0.0
 
     def _change(self, node: Node, score: str) -> None:
-        """One node between the product and the softmax."""
+        """Reads one node between the product and the softmax."""
         if node.op == "aten.add.Tensor":
             first, second = node.args[:2]
             self._added(node, second if first == Ref(score) else first, self.values.number(arguments(node)["alpha"]))
@@ -207,7 +208,7 @@ class _Scores:
             self.mask, self.hidden, self.hides = mask.value, hidden, hides
 
     def _masks(self, node: Node) -> bool:
-        """True if the kernel can do this mask: one, after the scale."""
+        """True if the kernel can apply this mask: the only one, after the scale."""
         if self.mask:
             self.refuse(f"{node.name} is a second mask, and the kernel reads one")
         if self.scale != 1:
@@ -215,7 +216,7 @@ class _Scores:
         return not self.reason
 
     def call(self, product: Node, value: str) -> tuple[AttentionCall, list[Node]]:
-        """The call, and the nodes that stand between its tensors and the products."""
+        """The call, and the nodes between its tensors and the products."""
         factors = product.args[1:3] if product.op == _WITH_SUM else product.args[:2]
         left, right = (arg.value for arg in factors if isinstance(arg, Ref))
         operands = Operands(self.values)

@@ -1,7 +1,7 @@
 """The index arguments of an op, and their bounds.
 
-A kernel takes indices as they are. They are checked before it is launched, and those that were traced when the graph is
-lowered, so that a wrong one is an error at the user's line and never a read beside a tensor.
+A kernel does not check indices. They are checked before each launch, and traced indices already when the graph is
+lowered, so that a wrong index is an error at the user's line and never a read outside a tensor.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _BAGS: Final = frozenset(
 
 
 def bounds_before(node: Node, types: Mapping[str, TensorType], inputs: Container[str]) -> tuple[Bound, ...]:
-    """The bounds of a captured node's indices, where it is written out as nodes of which none indexes."""
+    """The bounds of a captured node's indices if the nodes that it is decomposed into do not index by them."""
     if node.op in _BAGS:
         bound = _made(node, arguments(node)["offsets"], "offsets", 0, prod(_shape(node, types, "indices")) + 1)
-        return (bound,) if bound.value in inputs else ()  # those made on the way are `arange`'s
+        return (bound,) if bound.value in inputs else ()  # computed offsets come from `arange`
     if node.op != "aten.one_hot.default":
         return ()
     classes = plain_arguments(node)["num_classes"]
@@ -76,11 +76,11 @@ _OF_64_BITS: Final = {
     **dict.fromkeys(("multi_margin_loss", "multilabel_margin_loss", "multilabel_margin_loss_forward"), "target"),
     **dict.fromkeys(("index_fill", "index_copy"), "index"),
 }
-"""Arguments that PyTorch takes in 64 bits alone. Its stand-ins without data take others."""
+"""Arguments that must have 64 bits in PyTorch. Its fake tensors, without data, accept other types."""
 
 
 def check_index_types(graph: AtenGraph) -> None:
-    """Raises `IndexType` for labels and indices of a type that PyTorch refuses when it has their data."""
+    """Raises `IndexType` for labels and indices of a type that PyTorch refuses on real data."""
     paths = {item.value: item.path for item in graph.inputs}
     for node in graph.nodes:
         argument = _OF_64_BITS.get(node.op.split(".")[1]) if node.op.startswith("aten.") else None
@@ -92,7 +92,7 @@ def check_index_types(graph: AtenGraph) -> None:
 def check_traced(
     graph: AtenGraph, kernels: tuple[Kernel, ...], bases: Mapping[str, str], types: Mapping[str, TensorType]
 ) -> None:
-    """Raises `IndexOutOfRange` for an index that was out of range already when it was traced."""
+    """Raises `IndexOutOfRange` if a traced index is out of range."""
     known = {numbers.value: numbers for numbers in graph.numbers}
     paths = {item.value: item.path for item in graph.inputs}
     for bound in (bound for kernel in kernels for bound in kernel.bounds):
@@ -107,7 +107,7 @@ def check_traced(
 
 
 def _elements(storage: npt.NDArray[np.int64], kind: TensorType, base_offset: int) -> npt.NDArray[np.int64]:
-    """The elements of a view of a tensor that lies in memory like this."""
+    """The elements of a view, of type `kind`, of a tensor whose memory is `storage`."""
     place = np.full((), kind.offset - base_offset, np.int64)
     for extent, stride in zip(kind.shape, kind.strides, strict=True):
         place = place[..., None] + stride * np.arange(extent)

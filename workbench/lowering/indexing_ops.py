@@ -1,4 +1,4 @@
-"""The ops that choose elements of a tensor by indices. Nothing here needs PyTorch: loaded journeys are read without."""
+"""The ops that choose elements of a tensor by indices. This module works without PyTorch, for loaded journeys."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ALONG_DIM = {
     "aten.index_fill.int_Tensor",
     "aten.index_reduce.default",
 }
-"""An argument `index` chooses along the dim `dim` of `self`."""
+"""Ops whose argument `index` chooses along the dim `dim` of `self`."""
 
 FROM_THE_END = {"aten.index_fill.int_Scalar", "aten.index_fill.int_Tensor"}
-"""Of these, PyTorch takes indices below zero."""
+"""The ops of `ALONG_DIM` for which PyTorch accepts negative indices."""
 
 BY_POSITION = {
     "aten.index.Tensor",
@@ -34,7 +34,8 @@ BY_POSITION = {
     "aten.index_put.default",
     "aten._unsafe_index_put.default",
 }
-"""A list `indices` has an index tensor, or nothing, for each of the first dims of `self`; they may be below zero."""
+"""Ops whose list `indices` has an index tensor, or None, for each of the first dims of `self`; indices may be negative.
+"""
 
 
 _READS = {
@@ -44,11 +45,11 @@ _READS = {
     "aten.index.Tensor",
     "aten._unsafe_index.Tensor",
 }
-"""Those that read elements; the others write them."""
+"""The ops that read the chosen elements; all others write them."""
 
 
 def looked_into(node: Node) -> Iterator[str]:
-    """The tensors of a node in which indices choose elements: its first argument, and its results if it writes."""
+    """The tensors of a node whose elements indices choose: its first argument, and its results if it writes."""
     if node.op == EMBEDDING or node.op in ALONG_DIM or node.op in BY_POSITION:
         if isinstance(node.args[0], Ref):
             yield node.args[0].value

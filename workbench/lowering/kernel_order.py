@@ -1,4 +1,4 @@
-"""The order of kernels: each after those that write what it reads."""
+"""The order of kernels: each comes after the kernels that write its inputs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from workbench.ir import Node
 
 
 class KernelOrder:
-    """Nodes in groups, and which group comes after which.
+    """The order of groups of nodes.
 
-    A group comes after another if it reads what that one makes, be it through a view, or writes to a storage behind it.
-    Nodes that are to work `in_turn` keep their order, as random numbers drawn on the host do.
+    A group comes after another if it reads the other's results, directly or through a view, or writes later to the same
+    storage. Nodes that must run `in_turn`, such as random numbers drawn on the host, keep their order.
     """
 
     def __init__(
@@ -22,7 +22,7 @@ class KernelOrder:
     ) -> None:
         self._last = {group_of[node.name]: place for place, node in enumerate(nodes)}
         self._before: dict[int, set[int]] = {group: set() for group in self._last}
-        """Group -> those that it comes after."""
+        """Group -> the groups that it comes after."""
         maker: dict[str, int] = {}
         writers: dict[str, list[int]] = {}
         for node in nodes:
@@ -55,7 +55,7 @@ class KernelOrder:
         return True
 
     def sorted(self) -> list[int]:
-        """The groups in order; of those that may come next, the one whose last node comes first."""
+        """The groups in order; of the groups that may come next, the one with the earliest last node is taken."""
         order, ready, found = TopologicalSorter(self._before), list[tuple[int, int]](), list[int]()
         order.prepare()
         while order.is_active():

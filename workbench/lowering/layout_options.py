@@ -15,7 +15,7 @@ from workbench.ground.errors import BadOption
 GIVEN, LEAST = "given", "least"
 
 UserLayout: TypeAlias = str | Mapping[str, Sequence[int]] | None
-"""`given` (strides as PyTorch has them), `least` (least padding), orders of axes by tensor, or None: the machine's."""
+"""`given` (PyTorch's strides), `least` (least padding), orders of axes by tensor, or None (`least` with blocks)."""
 
 _FORM = (
     "Expected 'given', 'least', None, or {'name of a tensor': (its axes, outermost first)}, "
@@ -25,19 +25,19 @@ _FORM = (
 
 @dataclass(frozen=True)
 class Layout:
-    """The meaning of a layout on a machine."""
+    """The user's layout, for one machine."""
 
     block: Tile | None = None
-    """The blocks for whose padding tensors are laid out; None leaves tensors as PyTorch has them."""
+    """The machine's blocks, whose padding decides the orders of axes; None keeps PyTorch's strides."""
     named: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    """Tensors with an order of their own."""
+    """(tensor, order of its axes), for the tensors that the user names."""
 
 
 AS_GIVEN = Layout()
 
 
 def checked_layout(given: object) -> UserLayout:
-    """The layout, if it has the form of one; lowering looks up the names and compares the axes."""
+    """The user's layout; raises if its form is wrong. Lowering checks the names and axes."""
     if given is None or (isinstance(given, str) and given in (GIVEN, LEAST)):
         return given
     if not isinstance(given, Mapping):
@@ -55,7 +55,7 @@ def _axes(given: object, name: object, axes: object) -> tuple[int, ...]:
 
 
 def layout_on(machine: Machine, given: UserLayout) -> Layout:
-    """The meaning of a layout on this machine."""
+    """The user's layout for this machine; raises if the machine has no blocks for `least`."""
     if given == LEAST and machine.dram_block is None:
         raise BadOption(
             f"layout={LEAST!r} is the order with the least padding, and {machine.label} pads no tensors: its dram_tile "

@@ -1,8 +1,8 @@
 """The order in which the axes of each tensor lie in DRAM.
 
-A storage that is laid out anew is dense, and its views look at the same elements with other strides. Where a view would
-have to be a copy, the next order is tried. A storage keeps its order where others count on it: PyTorch on the host,
-recorded indices, and kernels that choose elements by index, which blocks do not help.
+A storage with a new order is dense, and its views show the same elements with other strides. If a view would have to
+become a copy, the next order is tried. A storage keeps its order if PyTorch uses it on the host, if it holds recorded
+indices, and if kernels choose its elements by index, which blocks do not help.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from workbench.lowering.layout_options import AS_GIVEN, Layout
 
 
 def laid_out(graph: KernelGraph, layout: Layout) -> KernelGraph:
-    """The graph with its tensors in the orders of a layout, and the reason for each."""
+    """The graph with its tensors in the axis orders of a layout, and with the reason for each order."""
     work = _Work(graph, layout, dict(graph.types))
     asked = dict(work.asked())
     if layout.block is None and not asked:
@@ -30,7 +30,7 @@ def laid_out(graph: KernelGraph, layout: Layout) -> KernelGraph:
 
 
 def as_in_pytorch(graph: KernelGraph) -> KernelGraph:
-    """The graph before any of its tensors was laid out anew."""
+    """The graph with all its tensors in PyTorch's order again."""
     if not graph.layouts:
         return graph
     work = _Work(graph, AS_GIVEN, dict(graph.types))
@@ -42,13 +42,13 @@ def as_in_pytorch(graph: KernelGraph) -> KernelGraph:
 
 @dataclass
 class _Work:
-    """A graph whose storages are being laid out."""
+    """A graph whose storages get their axis orders."""
 
     graph: KernelGraph
     layout: Layout
     types: dict[str, TensorType]
     views: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    """By storage."""
+    """Storage -> its views."""
 
     def __post_init__(self) -> None:
         for view in self.graph.views:
@@ -63,11 +63,11 @@ class _Work:
         self._by_index = self._owners(value for item in self.graph.nodes for value in looked_into(item.node))
 
     def _owners(self, values: Iterable[str]) -> dict[str, None]:
-        """The storages in which values lie."""
+        """The storages of these values."""
         return dict.fromkeys(self.base.get(value, value) for value in values)
 
     def asked(self) -> Iterator[tuple[str, tuple[int, ...]]]:
-        """The storages with an order of their own."""
+        """The storages whose order the user gives, and these orders."""
         paths = {given.path: given.value for given in self.graph.captured.inputs}
         said = dict[str, str]()
         for name, axes in self.layout.named:
@@ -96,7 +96,7 @@ class _Work:
         return sentences(what, f"The tensors there are {', '.join(names)}")
 
     def order(self, value: str, asked: tuple[int, ...] | None) -> AxisOrder:
-        """The order of a storage's axes; the types follow it."""
+        """Chooses the order of a storage's axes, and changes the types accordingly."""
         given, block = self.types[value], self.layout.block
         before, refused = axes_of(given), ""
         wanted = (asked,) if asked else less_padded(given, block) if block else ()
@@ -113,7 +113,7 @@ class _Work:
         return AxisOrder(value, before, given, why, kept=bool(refused))
 
     def lay_out(self, value: str, after: TensorType) -> str:
-        """Gives a storage's tensor and its views other types; or says why it cannot."""
+        """Gives a storage's tensor and its views their new types; returns the reason if it cannot, else ''."""
         before, found = self.types[value], {value: after}
         if value in self._hosted:
             return "PyTorch computes with it on the host"

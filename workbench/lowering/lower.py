@@ -1,7 +1,7 @@
-"""The record to kernels: routes, decompositions, views, and which nodes share a kernel.
+"""Lowers the captured graph to kernels: routes, decompositions, views, and the grouping of nodes into kernels.
 
-A node takes the first route it has: a registered template, a registered builder, the automatic one (torch-mlir, perhaps
-after a decomposition), and else the host, where PyTorch computes it from the record.
+A node takes the first route it has: a registered template, a registered builder, the automatic route (torch-mlir,
+perhaps after a decomposition), and else the host, where PyTorch computes it from the record.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from workbench.operators.formulas.decompose import expand
 from workbench.operators.formulas.layout_changes import FORMULAS as FORMULAS_OF_LAYOUT
 
 REARRANGED = frozenset(FORMULAS_OF_LAYOUT)
-"""Ops whose formulas only view and copy, so that they hold for element types that no kernel computes with."""
+"""Ops whose formulas only view and copy, so that they are also correct for element types without kernels."""
 
 RUNS_GRAPHS = "it takes graphs as arguments, and runs on the host with all their ops"
 """Why an op such as `cond` or `while_loop` has no kernel."""
@@ -62,10 +62,11 @@ RAISES = "a kernel cannot raise an error, so the host tests it"
 """Why an assertion has no kernel."""
 
 READS_NOTHING = "a kernel would read a tensor without elements"
-"""Why an op has none that has rules for no such tensor."""
+"""Why an op without a rule for empty tensors has no kernel."""
 
 NO_COPY = "no op can see a difference between the copy and the original"
-"""Why a clone is none: nothing changes either of them, and none is returned. Dropout in eval mode is one."""
+"""Why a clone can be dropped: nothing changes the copy or the original, and neither is returned. Dropout in eval mode
+makes such a clone."""
 
 
 def lower(
@@ -80,9 +81,9 @@ def lower(
 ) -> KernelGraph:
     """Routes every node, decomposes composite ones, and groups the result into kernels in launch order.
 
-    `prefer` names the dialect whose builder is taken where an overload has builders in several. `fusion` turns fusion
-    rules off or keeps nodes apart: see `workbench.lowering.fusion_options`; it may also name `rewrites`, patterns and
-    graph passes, of which nothing is left to do here. `room` is what grouping knows of a machine.
+    `prefer` names the dialect whose builder is taken if an overload has builders in several. `fusion` turns fusion
+    rules off or keeps nodes apart: see `workbench.lowering.fusion_options`; it may also name `rewrites`, which are
+    patterns and graph passes that ran before. `room` has the machine's figures for grouping.
     """
     if on_missing not in ("host", "error"):
         raise errors.BadOption(f"on_missing={on_missing!r} is unknown; expected 'host' or 'error'")
@@ -126,20 +127,20 @@ class _Work:
     prefer: str | None
     one_kernels: OneKernels
     faulty: dict[str, str] = field(default_factory=dict[str, str])
-    """Why captured nodes that have an automatic route cannot take it."""
+    """Captured node -> the reason why it cannot take its automatic route."""
     items: list[LoweredNode] = field(default_factory=list[LoweredNode])
     views: list[View] = field(default_factory=list[View])
 
     @cached_property
     def needed(self) -> set[str]:
-        """Captured values that a node reads or the caller gets."""
+        """Captured values that a node reads or that the function returns or stores."""
         return {value for node in self.graph.nodes for value in node.operands} | self.results()
 
     def results(self) -> set[str]:
         return {*self.graph.outputs, *(mutation.value for mutation in self.graph.mutations)}
 
     def route(self, on_missing: str) -> None:
-        """Decomposes, and finds each node's route; nodes without one go to the host, or are all named in one error."""
+        """Decomposes nodes and finds their routes; those without one go to the host, or one error names them all."""
         taken = set(self.types)
         missing: list[Node] = []
         own = self._own_memory()
@@ -169,7 +170,7 @@ class _Work:
         self.drop_dead()
 
     def _own_memory(self) -> set[str]:
-        """Values that must not share memory with others: results, and what they are views of."""
+        """Values that must not share memory with a copy: results, and the values that results are views of."""
         own = self.results()
         for node in reversed(self.graph.nodes):
             if class_of(node.op) == "view" and own.intersection(node.results):
@@ -180,7 +181,7 @@ class _Work:
         return node.op == "aten.clone.default" and self.types[node.operands[0]] == self.types[node.results[0]]
 
     def _lay_out(self, node: Node) -> None:
-        """Gives results of host steps memory of their own: PyTorch may have made them views."""
+        """Gives results of host steps their own dense storages: PyTorch may have made them views."""
         for value in node.results:
             kind = self.types[value]
             if kind.offset or 0 in kind.strides:
@@ -188,7 +189,7 @@ class _Work:
                 self.types[value] = replace(kind, strides=dense, offset=0)
 
     def _registered(self, node: Node, parent: Node, rule: str) -> list[LoweredNode]:
-        """The node on the route somebody registered for it. A builder with several results is called for each."""
+        """The node on its registered route, empty if it has none. A builder is called once for each result."""
         found = self.registrations.kernel_maker_of(node, self.types, self.prefer)
         if found is None or (found.shipped and not self._computable(node)):
             return []
@@ -202,12 +203,12 @@ class _Work:
         return [LoweredNode(one, "builder", "", "a kernel for each result", parent.name, found.dialect) for one in each]
 
     def _automatic(self, node: Node, taken: set[str]) -> list[LoweredNode] | None:
-        """The node, or what it is made of, as torch-mlir takes it; None when some of it has no route."""
+        """The node, or the nodes of its decomposition, for torch-mlir; None if one of them has no route."""
         items: list[LoweredNode] = []
         return items if self._written_out(node, node, taken, items) else None
 
     def _written_out(self, node: Node, parent: Node, taken: set[str], items: list[LoweredNode]) -> bool:
-        """Appends the node, or all that its formula makes of it, in turn, to `items`; False when some has no route."""
+        """Appends the node, or recursively the nodes of its formula, to `items`; False if one of them has no route."""
         rule = "" if node is parent else parent.op
         if makes_nothing(node, self.types):
             items.append(LoweredNode(node, "view", "", NO_ELEMENTS, parent.name))
@@ -222,7 +223,7 @@ class _Work:
         if children is not None:
             made = {value for child in children for value in child.results}
             if any(value in self.needed and value not in made for value in node.results):
-                return False  # a formula that leaves out a result, such as the places of a pool's largest numbers
+                return False  # the formula leaves out a needed result, such as the indices of a max pool
             return all(self._written_out(child, parent, taken, items) for child in children)
         kind = class_of(node.op)
         if kind is None or (kind != "view" and not self._computable(node)) or self._counts_from_outside(node):
@@ -240,7 +241,8 @@ class _Work:
         return any(self.types[value].numel == 0 for value in node.operands)
 
     def _counts_from_outside(self, node: Node) -> bool:
-        """True if it addresses an input's storage directly, of which the record knows only a view."""
+        """True if the node is an `as_strided` with an offset into an input's storage, of which the record knows only a
+        view."""
         if node.op != "aten.as_strided.default" or len(node.args) < 4 or node.args[3] == Literal("none", None):
             return False
         maker = {value: each for each in self.graph.nodes for value in each.results}
@@ -253,7 +255,7 @@ class _Work:
         return all(self.types[value].dtype in DTYPES for value in (*node.operands, *node.results))
 
     def _importable(self, node: Node, parent: Node) -> bool:
-        """True if torch-mlir takes the node and comes back; what it is not known to take is tried elsewhere."""
+        """True if torch-mlir imports the node; a node that is not known to be safe is tried in another process."""
         if proven(node, self.types):
             return True
         verdict = TRIALS.verdict(import_trial(node.name, [node], self.types, node.results))
@@ -263,7 +265,7 @@ class _Work:
         return verdict.outcome == OK
 
     def classes(self) -> dict[str, str]:
-        """A node's class for the fusion rules, where its overload alone does not give it."""
+        """Node -> its class for the fusion rules, for nodes on the host or a registered route."""
         found: dict[str, str] = {}
         for item in self.items:
             if item.route == "host":
@@ -275,7 +277,7 @@ class _Work:
         return found
 
     def drop_dead(self) -> None:
-        """Leaves out nodes that no result needs; Python between graphs and assertions stay."""
+        """Leaves out nodes that no result needs; keeps assertions, and the steps for Python between graphs."""
         wanted, kept = self.results(), list[LoweredNode]()
         for item in reversed(self.items):
             if item.node.op in (BREAK, *ASSERTIONS) or wanted.intersection(item.node.results):
@@ -287,7 +289,7 @@ class _Work:
         self.types = {name: type_ for name, type_ in self.types.items() if name in alive}
 
     def place_views(self, *, copies: bool) -> None:
-        """Gives every view its strides over what really lies in memory."""
+        """Gives every view its strides over the storage of its base."""
         found = PlacedViews(self.types, self._computable)
         self.items = found.of(self.items, self.results(), copies=copies)
         self.views = found.views
@@ -296,7 +298,7 @@ class _Work:
             self._refuse_empty(item, used)
 
     def _refuse_empty(self, item: LoweredNode, used: set[str]) -> None:
-        """Hand-written kernels never see tensors without elements: their authors need not have thought of them."""
+        """Raises if a kernel would have a tensor without elements: authors of kernels need not handle these."""
         kernel = item.route not in ("view", "host")
         for value in (*item.node.operands, *item.node.results) if kernel else ():
             if value in used and self.types[value].numel == 0:
@@ -308,8 +310,8 @@ class _Work:
                 )
 
     def named(self, together: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-        """The nodes after decomposition by their own names and by those of the captured nodes they were made of, which
-        are several where these are `together`."""
+        """Name -> nodes after decomposition. The names are those of the nodes and of the captured nodes that they come
+        from; `together` has the captured nodes that became one."""
         found: dict[str, list[str]] = {}
         for item in self.items:
             for name in dict.fromkeys((item.parent, item.node.name, *together.get(item.parent, ()))):
@@ -317,12 +319,13 @@ class _Work:
         return found
 
     def kept(self) -> set[str]:
-        """Values that must lie in memory: what is returned, and what views look into."""
+        """Values that must lie in memory: results of the function, and operands of views."""
         return self.results() | {value for item in self.items if item.route == "view" for value in item.node.operands}
 
 
 def _kernels(grouping: Grouping, work: _Work) -> tuple[Kernel, ...]:
-    """One kernel a group, in an order in which each comes after those it reads; what is hosted is a step of its own."""
+    """One kernel for each group, in an order in which each comes after the kernels it reads. A node on the host becomes
+    a step of its own."""
     kernels: list[Kernel] = []
     hosted = {item.node.name for item in work.items if item.route == "host"}
     parents = {item.node.name: item.parent for item in work.items}
@@ -353,9 +356,10 @@ def _check_order(kernels: list[Kernel]) -> None:
 
 
 def _kernel_name(index: int, members: tuple[Node, ...], *, hosted: bool) -> str:
-    """`k1_linear_gelu`: the ops as the user wrote them, each once; a kernel that only moves data is a copy.
+    """A kernel's name, `k1_linear_gelu`: its number, and the ops that the user wrote, each once; `copy` if it only
+    moves data.
 
-    `host2_cumsum` for a step on the host, so that whatever names it says so.
+    A step on the host is `host2_cumsum`, so that every mention shows that it is one.
     """
     ops = list(dict.fromkeys(re.sub(r"\W", "", node.origin.op.split(".")[1]).strip("_") for node in members))
     if all(class_of(node.op) == "copy" for node in members):

@@ -1,4 +1,4 @@
-"""The error for ops that nothing here can make: each with its places, why, and lines to start from."""
+"""The error for ops without a route: the places of each op, the reason, and code to start from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.operators.new_op.skeleton import stub
 
 
 def missing_routes(graph: AtenGraph, missing: list[Node], faulty: Mapping[str, str]) -> errors.MissingRoutes:
-    """The one error for all ops that nothing here can make; `faulty` says of some nodes why."""
+    """One error for all ops without a route; `faulty` has the reasons for some nodes."""
     counts = Counter(node.op for node in missing)
     lines = [f"{graph.name} uses {len(counts)} op(s) that have no route:"]
     for op, count in sorted(counts.items()):

@@ -1,8 +1,8 @@
-"""Creation ops moved to their readers.
+"""Moves creation ops, such as `arange` and `full`, to their readers.
 
-An element of a creation op follows from its place, so computing it costs less than loading it. Every reader that
-computes element by element gets a creation op of its own, in the shape in which it reads, and with it in one kernel.
-A reader that cannot hold it, a matrix product or a result, reads it from memory, made once for all.
+An element of a creation op follows from its index, so computing it costs less than loading it. Every reader that
+computes element by element gets its own creation op, in the shape that it reads, in the same kernel. Other readers,
+such as a matrix product or a result, read the tensor from memory; it is made once for all of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Creation = tuple[LoweredNode, tuple[int, ...]]
 def at_their_readers(
     items: list[LoweredNode], types: dict[str, TensorType], kind_of: Callable[[LoweredNode], str]
 ) -> list[LoweredNode]:
-    """The nodes with a creation op before each reader that can hold it; `types` gains the types of what they make."""
+    """The nodes, with a creation op before each reader that can have its own; `types` gains the types of new values."""
     known: dict[str, Creation] = {}
     found: list[LoweredNode] = []
     for item in items:
@@ -35,7 +35,7 @@ def at_their_readers(
             source, shape = known.get(node.operands[0]), types[node.results[0]].shape
             if source is not None and _has_shape(source, shape, types):
                 known[node.results[0]] = source[0], shape
-        elif item.route != "view" and kind_of(item) in ("pointwise", "reduction"):  # one that makes nothing is a view
+        elif item.route != "view" and kind_of(item) in ("pointwise", "reduction"):  # ops with empty results are views
             own = {value: _made(known[value], item, types, found) for value in node.operands if value in known}
             item = replace(item, node=reading(node, own))
         found.append(item)
@@ -43,7 +43,7 @@ def at_their_readers(
 
 
 def _has_shape(source: Creation, shape: tuple[int, ...], types: Mapping[str, TensorType]) -> bool:
-    """True if the creation op can make a view of its result at once: by extents of one, or if all numbers are one."""
+    """True if the creation op can make a view's shape directly: `full` always, others if only extents of one differ."""
     node = source[0].node
     whole = types[node.results[0]].shape
     return node.op == _EVERYWHERE or (node.op in _ALONG_A_DIM and [*_wide(shape)] == [*_wide(whole)])

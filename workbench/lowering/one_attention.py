@@ -1,4 +1,4 @@
-"""Attention written by hand, as one node of the graph, where a template makes one kernel of it."""
+"""Replaces hand-written attention by one node of the graph, if a template makes one kernel of it."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from workbench.operators.aten.registry import Registrations
 from workbench.operators.formulas.formula_builder import infer
 
 Apart = Collection[frozenset[str]]
-"""Pairs of names that a user keeps apart, of captured nodes or of parts of them."""
+"""Pairs of names that a user keeps apart: names of captured nodes or of nodes of their decomposition."""
 
 
 @dataclass
 class OneAttention:
-    """A graph in which each attention is one node."""
+    """A graph in which each attention that has one kernel is one node."""
 
     graph: AtenGraph
     together: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """A new node -> all nodes in whose place it is, the softmax first, which says most of what they do."""
+    """New node -> all nodes that it replaces, the softmax first, whose name describes them best."""
 
     def told(self, items: tuple[LoweredNode, ...]) -> tuple[LoweredNode, ...]:
-        """Lowered nodes whose parents are captured nodes: of several the first of `together`."""
+        """The lowered nodes with captured nodes as parents: for a new node the first node that it replaces."""
         return tuple(replace(item, parent=self.together.get(item.parent, (item.parent,))[0]) for item in items)
 
     @property
     def merged(self) -> dict[str, tuple[str, ...]]:
-        """The first of nodes that are one -> the others."""
+        """First of the nodes that became one -> the others."""
         return {first: tuple(others) for first, *others in self.together.values()}
 
 
 def one_attention(
     graph: AtenGraph, known: Registrations, prefer: str | None, kernels: OneKernels, apart: Apart
 ) -> OneAttention:
-    """The graph with a node for each attention that has one kernel; `kernels` keeps why others have not."""
+    """The graph with one node for each attention that has one kernel; `kernels` records why others have none."""
     made = OneAttention(graph)
     for found in hand_written_attention(graph):
         _put(made, found, known, prefer, kernels, apart)
@@ -73,7 +73,7 @@ def _put(
 
 
 def _nodes(call: AttentionCall, last: Node, types: dict[str, TensorType]) -> tuple[Node, ...]:
-    """The node in place of the last one, and a view of keys before it where they must be turned."""
+    """The attention node that replaces `last`, after a transpose of the keys if they need one."""
     before = list[Node]()
     key = call.key
     if call.turned:
@@ -91,7 +91,7 @@ def _nodes(call: AttentionCall, last: Node, types: dict[str, TensorType]) -> tup
 
 
 def _taken(names: list[str], made: OneAttention) -> str:
-    """Names another attention that has some of its nodes, '' if none has: a softmax of scores may be the next query."""
+    """The refusal if another attention has some of these nodes, else '': a softmax of scores may be the next query."""
     other = next((name for name, of in made.together.items() if not set(of).isdisjoint(names)), "")
     return f"{other} is an attention of some of its ops" if other else ""
 
@@ -104,7 +104,7 @@ def _kept_apart(names: list[str], apart: Apart) -> str:
 
 
 def _own_kernel(found: HandWritten, known: Registrations, types: Mapping[str, TensorType], prefer: str | None) -> str:
-    """Names an op of it for which a person registered a kernel; '' if there is none."""
+    """The refusal if a user registered a kernel for one of the ops, else ''."""
     for node in found.nodes:
         maker = known.kernel_maker_of(node, types, prefer)
         if maker is not None and not maker.shipped:

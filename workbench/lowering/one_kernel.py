@@ -1,4 +1,4 @@
-"""Templates that make one kernel of what has several without them: whether they may, and why they did not."""
+"""Templates that make one kernel of an op that otherwise becomes several: checks if they may, and records refusals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.operators.aten.registry import Registration
 
 @dataclass(frozen=True)
 class Refusal:
-    """Captured nodes that are no kernel together."""
+    """The reason why some captured nodes are not one kernel."""
 
     rule: str
     nodes: frozenset[str]
@@ -20,18 +20,18 @@ class Refusal:
 
 @dataclass
 class OneKernels:
-    """The choice for each node, or for several, under a user's fusion options."""
+    """Decides which nodes a template makes one kernel of, under a user's fusion options."""
 
     off: frozenset[str]
-    """Rules that are turned off."""
+    """The rules that are turned off."""
     refused: list[Refusal] = field(default_factory=list[Refusal])
 
     def refusal(
         self, found: Registration, node: Node, types: Mapping[str, TensorType], of: Iterable[str] = (), reason: str = ""
     ) -> str:
-        """Why a template that is registered for a node does not make its kernel, empty where it does.
+        """The reason why the template that is registered for a node does not make its kernel, empty if it does.
 
-        `of` are the captured nodes in whose place the node is, `reason` what speaks against it already.
+        `of` are the captured nodes that the node replaces, `reason` is a reason that is already known.
         """
         whole = found.one_kernel
         if whole is None:
@@ -43,7 +43,7 @@ class OneKernels:
         return reason
 
     def explained(self, fusions: Iterable[Fusion], items: Sequence[LoweredNode]) -> tuple[Fusion, ...]:
-        """The decisions, in which kernels of refused nodes are apart for the reason of the refusal."""
+        """The decisions, with the refusal as the reason why kernels of refused nodes are apart."""
         parent = {item.node.name: item.parent for item in items}
         return tuple(self._explained(each, parent) for each in fusions)
 

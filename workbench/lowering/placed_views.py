@@ -1,4 +1,4 @@
-"""Views in their places: the strides of each over what really lies in memory."""
+"""Places views: finds the strides of each view over the storage in memory."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from workbench.operators.formulas.formula_builder import infer, meta_tensor
 
 @dataclass
 class PlacedViews:
-    """Views of a graph being lowered. `types` gains those of copies, and follows what has moved."""
+    """Places the views of a graph. `types` gains the types of copies, and the new types of moved values."""
 
     types: dict[str, TensorType]
     computable: Callable[[Node], bool]
-    """Whether a kernel can compute a node."""
+    """Returns True if a kernel can compute a node."""
     views: list[View] = field(default_factory=list[View])
 
     def of(self, items: list[LoweredNode], results: set[str], *, copies: bool) -> list[LoweredNode]:
-        """The nodes, copies included: one comes before a view that strides cannot express.
+        """The nodes, with a copy before each view that strides cannot express.
 
-        What is part of a result that is put together lies in that result, and is a view of it too. Unless `copies`
-        shall stay, what is copied is made where the copy would lie.
+        A part of an assembled result lies in that result, and is a view of it too. Unless `copies`, a copied value is
+        made directly at the copy's place if possible.
         """
         parts = assembled(self._with_copies(items), self.types, results, copies=copies)
         bases = dict(parts.base)
@@ -41,7 +41,7 @@ class PlacedViews:
         return placed
 
     def _with_copies(self, items: list[LoweredNode]) -> list[LoweredNode]:
-        """The nodes with copies before views, as far as is known before parts are put together."""
+        """The nodes with copies before views, as far as they are known before results are assembled."""
         found = list[LoweredNode]()
         for item in items:
             if _is_view(item):
@@ -61,7 +61,8 @@ class PlacedViews:
         return item
 
     def _shown(self, item: LoweredNode, before: list[LoweredNode]) -> tuple[LoweredNode, tuple[TensorType, ...]]:
-        """A view and its types. Where strides cannot express it, `before` gets a copy, which it shows instead."""
+        """A view and the types of its results. If strides cannot express the view, `before` gets a copy of the operand,
+        and the view shows the copy."""
         try:
             return item, infer(item.node, self.types)
         except RuntimeError:

@@ -1,6 +1,7 @@
-"""The figures of a machine by which lowering decides what may share a kernel with a product.
+"""The machine's figures that lowering reads, to decide which ops may share a kernel with a product.
 
-Grouping knows no tiles. It needs to know whether whole rows of a product's result fit, and nothing else of the machine.
+Grouping knows no tiles. Of the machine it only needs to know if whole rows of a product's result fit, and if joining
+several products or reductions saves enough.
 """
 
 from __future__ import annotations
@@ -14,38 +15,38 @@ from simulator.machine.parts import FACTOR_BYTES, SINGLE_PASS_BYTES
 from workbench.ir import KernelGraph, TensorType
 
 _MANY: Final = 4
-"""Rows for each lane: of so many, a reduction with half of the lanes empty takes longer than another launch."""
+"""Rows per lane: with more, a reduction with half of the lanes empty takes longer than another launch."""
 
 _HIDDEN: Final = 2.5
-"""Times as long as memory the arrays take: then nothing that memory does is seen."""
+"""Arrays' time as a multiple of memory's time: from this on, loads are hidden completely."""
 
 _LITTLE: Final = 0.01
-"""Of all cycles: less is not worth other tiles."""
+"""The fraction of all cycles that joining must save: less does not outweigh the change of tiles."""
 
 SLOTS: Final = 2
-"""Slots of a buffer that is moved in a loop."""
+"""Slots of a buffer that is loaded or stored in a loop."""
 
 
 FULL: Final = "no room for whole rows of the product: "
 """The beginning of a refusal that another machine may not give."""
 
 FEW: Final = "as one kernel they gain nothing on this machine: "
-"""The same of several products, or of several reductions."""
+"""The beginning of such a refusal for several products or reductions."""
 
 ROWS: Final = "rows of a product"
-"""The rule that asks for them."""
+"""The rule that fuses reductions of a product's rows, which needs whole rows."""
 
 SHARED: Final = "products of one operand"
 """The rule that makes one kernel of several products."""
 
 
 READ_ONCE: Final = "reductions of one operand"
-"""The rule that makes one kernel of several reductions, and of pointwise ops beside them."""
+"""The rule that makes one kernel of several reductions of one operand, and of pointwise ops beside them."""
 
 
 @dataclass(frozen=True)
 class Room:
-    """The scratchpad, the extents that fill an array and the lanes, and how fast arrays and memory are."""
+    """A machine's figures for grouping: scratchpad, extents of array and lanes, speeds of arrays and memory."""
 
     scratchpad_bytes: int = 16 << 20
     array_rows: int = 128
@@ -54,7 +55,7 @@ class Room:
     macs_per_cycle: float = 32768
     wide_passes: int = 1
     double_passes: int = 24
-    """Passes through an array of a product whose elements have more than four bytes; above, more than two."""
+    """Passes through an array for elements of more than four bytes; `wide_passes` are those for more than two bytes."""
     bytes_per_cycle: float = 430.08
     kernel_cycles: int = 842
     """Cycles of a kernel besides its work: the launch, and the latencies of its first load and its last store."""
@@ -65,10 +66,11 @@ class Room:
         return self.scratchpad_bytes, self.array_rows, self.lanes
 
     def refuses_rows(self, rows: int, columns: int, depth: int, row_bytes: int, element_bytes: int) -> str:
-        """Why a product of these extents cannot keep `columns` whole, empty when it can.
+        """The reason why a product of these extents cannot keep `columns` whole, empty if it can.
 
-        The other operand is read once for every tile of rows. With tiles of half as many rows as the depth, that costs
-        as much as to store the result and to load it again. Fewer rows than an array has leave it waiting for weights.
+        The other operand is read once for every tile of rows. If a tile has half as many rows as the depth, that costs
+        as much as storing the result and loading it again. With fewer rows than an array has, the array waits for
+        weights.
         """
         if 2 * columns <= self.lanes and rows > _MANY * self.lanes:
             return FULL + (
@@ -86,7 +88,7 @@ class Room:
         return ""
 
     def refuses_long_rows(self, row_bytes: int, moved_bytes: int) -> str:
-        """Why reductions that together move so much gain nothing in one kernel, empty when they do.
+        """The reason why reductions that together move `moved_bytes` gain nothing in one kernel, empty if they do gain.
 
         Rows that do not fit are loaded for each reduction, in one kernel as in several. Then only a launch is saved.
         """
@@ -101,11 +103,11 @@ class Room:
     def refuses_products(
         self, count: int, shared: TensorType, other: TensorType, result: TensorType, depth: int, *, meet: bool
     ) -> str:
-        """Why so many products of one operand, each of such tensors, cannot be one kernel, empty when they can.
+        """The reason why `count` products of one operand, each of such tensors, cannot be one kernel, else empty.
 
-        A tile of each one's other operand and of its result is in the scratchpad at once. What they save is a kernel's
-        own cycles, and loads of the shared operand, unless those hide behind busy arrays. Where that is little, other
-        tiles make more of a difference. Results that `meet` in a later op save their own way through memory as well.
+        For each product, a tile of its other operand and of its result is in the scratchpad at once. One kernel saves
+        launches, and loads of the shared operand unless these hide behind busy arrays. If that is little, the change of
+        tiles matters more. Results that `meet` in a later op save their own trip through memory as well.
         """
         tile = self.array_rows * self.array_columns
         wanted = SLOTS * tile * (shared.element_bytes + count * (other.element_bytes + result.element_bytes))
@@ -128,7 +130,7 @@ class Room:
 
 
 def counts(graph: KernelGraph, room: Room, other: Room) -> bool:
-    """True if another room may group a graph in another way."""
+    """True if a machine with the figures `other` may group this graph differently."""
     products = {kernel.name for kernel in graph.kernels if kernel.kind == "contraction"}
     kernel_of = {item.node.name: item.kernel for item in graph.nodes}
     of_rows = any(

@@ -1,4 +1,4 @@
-"""Ops that may share a loop nest with a reduction."""
+"""Rules for ops that may share a loop nest with a reduction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from workbench.lowering.fusion_candidate import Candidate, Shape, reduced_dims, 
 
 
 def reduction_space(group: Candidate) -> str:
-    """All reductions reduce the same dims of one space; other ops have its shape, or that of a reduced result."""
+    """The reason why these ops cannot share a loop nest, empty if they can: all reductions must reduce the same dims of
+    one space, and other ops must have the shape of that space or of a reduced result."""
     reductions = group.of("reduction")
     spaces = {(group.operand_shape(node), reduced_dims(node, len(group.operand_shape(node)))) for node in reductions}
     if len(spaces) > 1:
@@ -53,7 +54,7 @@ _FOLDED: Final = {
     "aten.__lshift__": (0,),
     "aten.__rshift__": (0,),
 }
-"""By the op, second operands with which its result is the first one, or the same number everywhere."""
+"""Op -> second operands with which its result is the first operand, or one number everywhere."""
 _OF_TWO: Final = frozenset(
     f"aten.{name}"
     for name in (
@@ -61,11 +62,12 @@ _OF_TWO: Final = frozenset(
         *("bitwise_and", "bitwise_or", "bitwise_xor", "__and__", "__or__", "__xor__"),
     )
 )
-"""Ops whose result is one of these if both operands are one."""
+"""Ops whose result, if both operands are the same value, is that value or one number everywhere."""
 
 
 def folded_away(group: Candidate) -> str:
-    """Why a kernel of several results cannot hold an op that changes nothing: one value would be stored twice."""
+    """The reason why a kernel of several results cannot hold an op that changes nothing, empty if it has none: one
+    value would be stored twice."""
     for node in group.nodes:
         first, second = node.args[:2] if len(node.args) > 1 else (None, None)
         op = node.op.rpartition(".")[0]
@@ -76,7 +78,8 @@ def folded_away(group: Candidate) -> str:
 
 
 def same_everywhere(group: Candidate, results: Container[str]) -> str:
-    """Why a kernel cannot have one of these results: it is made of nothing that is read, so no loop is known for it."""
+    """The reason why a kernel cannot have one of these results, empty if it can: a result that depends on no tensor has
+    no known loops."""
     constant = set[str]()
     for node in group.nodes:
         if constant.issuperset(node.operands):
@@ -87,10 +90,10 @@ def same_everywhere(group: Candidate, results: Container[str]) -> str:
 
 
 def reads_again(group: Candidate) -> str:
-    """Why reductions in one loop nest would load as much as in two on this machine, empty where they load less.
+    """The reason why reductions in one loop nest would load as much as in two on this machine, empty if they load less.
 
-    Rows that stay in the scratchpad are loaded once. Longer ones are loaded again for each reduction, but equal
-    reductions are one.
+    Rows that stay in the scratchpad are loaded once. Longer rows are loaded again for each reduction; equal reductions
+    become one.
     """
     reductions = group.of("reduction")
     space = group.operand_shape(reductions[0])
@@ -106,14 +109,14 @@ def reads_again(group: Candidate) -> str:
 
 
 def _kept(group: Candidate) -> set[str]:
-    """Values of which a whole row lies in the scratchpad: what is made and read once is made where it is read."""
+    """Values of which a whole row lies in the scratchpad: all but values with one reader, which are fused into it."""
     readers = Counter(value for node in group.nodes for value in {*node.operands})
     made = {value for node in group.nodes for value in node.results}
     return {value for value in {*readers, *made} if value not in made or readers[value] != 1}
 
 
 def _aligned(shape: Shape, space: Shape, dims: tuple[int, ...]) -> bool:
-    """True if broadcasting a reduced result over the space puts each row's result against that row."""
+    """True if broadcasting a reduced result over the space aligns each row's result with that row."""
     if len(shape) == len(space):
         return all(n == (1 if dim in dims else space[dim]) for dim, n in enumerate(shape))
     kept = tuple(dim for dim in range(len(space)) if dim not in dims)

@@ -1,10 +1,10 @@
-"""Pointwise ops, and reductions of rows, moved above a reshape, to where their operand is made.
+"""Moves pointwise ops, and reductions of rows, before a reshape, to the op that makes their operand.
 
 A linear layer over a batch of sequences is a product of two matrices between two reshapes, and no kernel holds a
-reshape. What follows pointwise, a gelu or a residual, is the same on the matrix as on the reshaped result, so it is
-computed there, in the product's kernel, and the reshape comes after it. So are sums and maxima of a product's rows, as
-in a softmax or a norm after a linear layer. Every tensor involved is contiguous: the
-same elements in the same order, under two shapes.
+reshape. A pointwise op after it, a gelu or a residual, gives the same numbers on the matrix as on the reshaped result,
+so it is computed before the reshape, in the product's kernel. So are sums and maxima of a product's rows, as in a
+softmax or a norm after a linear layer. Every tensor involved is contiguous: the same elements in the same order, under
+two shapes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RESHAPES = ("aten.view.default", "aten._unsafe_view.default")
 
 
 def above_reshapes(items: list[LoweredNode], types: dict[str, TensorType], *, rows: bool) -> list[LoweredNode]:
-    """The nodes with pointwise ones moved, and reductions of `rows`; `types` gains the values this makes."""
+    """The nodes with pointwise ones moved and, with `rows`, reductions of rows; `types` gains the new values."""
     work = _Moves(types, rows)
     return [made for item in items for made in work.take(item)]
 
@@ -37,9 +37,9 @@ class _Moves:
     made_by: dict[str, LoweredNode] = field(default_factory=dict[str, LoweredNode])
     """Value -> the node that computes it."""
     source: dict[str, str] = field(default_factory=dict[str, str])
-    """A reshaped value -> the value it reshapes."""
+    """Reshaped value -> the value before the reshape."""
     of_product: set[str] = field(default_factory=set[str])
-    """Results of matrix products, and of what follows them on their matrix."""
+    """Results of matrix products, and values computed from them."""
 
     def take(self, item: LoweredNode) -> list[LoweredNode]:
         node = item.node
@@ -59,7 +59,7 @@ class _Moves:
             self.of_product.update(node.results)
 
     def _reduces_rows(self, node: Node) -> bool:
-        """True if it reduces the last dim of a reshaped result of a product, and of what followed it, kept whole."""
+        """True if a node reduces the last dim of a reshaped value in `of_product`, and the reshape keeps that dim."""
         operand = node.operands[0]
         source = self.source.get(operand)
         if not self.rows or source is None or source not in self.of_product:
@@ -68,7 +68,7 @@ class _Moves:
         return reduced_dims(node, len(shape)) == (len(shape) - 1,) and len(flat) > 1 and shape[-1] == flat[-1]
 
     def _reduced(self, item: LoweredNode) -> list[LoweredNode]:
-        """The reduction of the rows before the reshape."""
+        """The reduction moved before the reshape of its operand, and a reshape of its result."""
         node, (value,) = item.node, item.node.results
         source = self.source[node.operands[0]]
         shape = self.types[source].shape
@@ -80,7 +80,7 @@ class _Moves:
         return self._before(item, replace(node, args=args, name=flat, results=(flat,)))
 
     def _before(self, item: LoweredNode, node: Node) -> list[LoweredNode]:
-        """The node where its operand is made, and the reshape after it."""
+        """A node that computes before the reshape, and the reshape to the value of `item`."""
         (flat,), (value,) = node.results, item.node.results
         computed = replace(item, node=node)
         self._known(computed)
@@ -88,13 +88,13 @@ class _Moves:
         return [computed, self._view(item, flat, value)]
 
     def _movable_over(self, value: str) -> bool:
-        """A contiguous result of a product, or of a pointwise op, which may follow one."""
+        """True if ops may move before a reshape of this value: a contiguous result of a product or pointwise op."""
         maker = self.made_by.get(value)
         kind = class_of(maker.node.op) if maker is not None and maker.route == "automatic" else None
         return (kind in ("contraction", "pointwise") or value in self.of_product) and contiguous(self.types[value])
 
     def _flat_shape(self, node: Node) -> tuple[int, ...] | None:
-        """The shape its reshaped operands have where they are made; None when the node must stay."""
+        """The shape of a node's reshaped operands before their reshape; None if the node must stay."""
         result = self.types[node.results[0]]
         if not contiguous(result):
             return None
@@ -110,14 +110,14 @@ class _Moves:
         return shape if all(_follows(self.types[value], result.shape, shape) for value in others) else None
 
     def _is_of_rows(self, value: str, shape: tuple[int, ...], flat: tuple[int, ...]) -> bool:
-        """True if it has one number for each row, under either shape."""
+        """True if a value has one number for each row, under either shape."""
         source = self.source.get(value)
         if source is None or not shape or not flat or shape[-1] != flat[-1]:
             return False
         return (self.types[value].shape, self.types[source].shape) == ((*shape[:-1], 1), (*flat[:-1], 1))
 
     def _moved(self, item: LoweredNode, shape: tuple[int, ...]) -> list[LoweredNode]:
-        """The node on `shape`, after reshapes of what has to be, and before the reshape to what it was."""
+        """The node computed on `shape`, after new reshapes of operands, and before the reshape to its old shape."""
         node, value = item.node, item.node.results[0]
         before: list[LoweredNode] = []
         names: dict[str, str] = {}
@@ -145,7 +145,7 @@ class _Moves:
 
 
 def _follows(operand: TensorType, shape: tuple[int, ...], flat: tuple[int, ...]) -> bool:
-    """True if an operand means the same under both shapes: all of it reshaped, or broadcast along the last dim."""
+    """True if an operand can be used under both shapes: reshaped as a whole, or broadcast along the last dim."""
     if operand.shape == shape:
         return contiguous(operand)
     return operand.shape == () or (

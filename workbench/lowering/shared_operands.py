@@ -1,7 +1,8 @@
-"""Matrix products that read one operand, as the projections of an attention layer do: one kernel of all of them.
+"""Matrix products that read one operand, such as the projections of an attention layer, and may become one kernel.
 
-It loads each tile of that operand once for all. Weights stay the tensors that they are, each with a result of its own;
-put side by side they would be one wider product, but a copy of parameters on every run, since a user may change them.
+The kernel loads each tile of that operand once for all products. Weights stay separate tensors, each with its own
+result. Concatenated, they would be one wider product, but parameters would be copied on every run, since a user may
+change them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ WINDOWS: Final = "a convolution reads windows of its own"
 
 
 def factors(product: Node) -> list[str]:
-    """The values that a product multiplies, which may be one value twice."""
+    """The values that a product multiplies; it may be one value twice."""
     return [given.value for given in product.args if isinstance(given, Ref)]
 
 
@@ -33,7 +34,8 @@ def shared_operand(*products: Node) -> str:
 
 
 def side_by_side(products: Sequence[Node], types: Mapping[str, TensorType], room: Room, *, meet: bool) -> str:
-    """Why these cannot be one kernel, empty when they can, as one alone can. Whether results `meet` in a later op."""
+    """The reason why these products cannot be one kernel, empty if they can; one product always can. `meet` is True if
+    their results meet in a later op."""
     first, *others = products
     if not (same := shared_operand(*products)):
         return ONE_PRODUCT
@@ -60,7 +62,8 @@ def _unlike(first: Node, other: Node, types: Mapping[str, TensorType]) -> str:
 
 
 def siblings(products: Iterable[Node], types: Mapping[str, TensorType]) -> list[tuple[str, str]]:
-    """Products of one operand in pairs, by name: each but the first with the first that is like it, else the first."""
+    """Pairs of products of one operand, by name: each product but the first is paired with the first one that has the
+    same shapes and types, or else with the first."""
     known: dict[tuple[int, str], list[Node]] = {}
     found: list[tuple[str, str]] = []
     for node in products:
@@ -75,7 +78,7 @@ def siblings(products: Iterable[Node], types: Mapping[str, TensorType]) -> list[
 
 
 def read_again(products: Sequence[Node], types: Mapping[str, TensorType], room: Room) -> dict[str, str]:
-    """By product what it shares with one before it, if both may be one kernel."""
+    """Product -> the operand that it shares with an earlier product, if both may be one kernel."""
     named = {node.name: node for node in products}
     pairs = ((named[first], named[other]) for first, other in siblings(products, types))
     return {

@@ -1,4 +1,4 @@
-"""Edges between kernels through views."""
+"""Decisions for edges between kernels that pass through a view."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from workbench.operators.formulas.decompose import reading
 
 
 def across_views(items: Sequence[LoweredNode], grouping: Grouping) -> list[Fusion]:
-    """Edges that a view stands on: never fused, since MLIR would fold a reshape into the loop nest.
+    """Decisions for edges through views: never fused, since MLIR would fold a reshape into the loop nest.
 
-    A reason that holds without the view as well is told instead, with its rule.
+    If the two would not be fused without the view either, the decision has that reason and its rule instead.
     """
     maker = {value: item for item in items for value in item.node.results}
     found: list[Fusion] = []
@@ -40,7 +40,7 @@ def _edge(producer: LoweredNode, consumer: Node, value: str, grouping: Grouping)
 
 
 def _in_order(made: TensorType, seen: TensorType) -> bool:
-    """True if a view shows all of a value, element after element."""
+    """True if a view shows all elements of a value in their order."""
     return contiguous(made) and contiguous(seen) and made.numel == seen.numel and made.offset == seen.offset
 
 
@@ -51,8 +51,8 @@ def _shown(made: TensorType, seen: TensorType) -> str:
 
 
 def _without_the_view(producer: Node, consumer: Node, value: str, grouping: Grouping) -> str:
-    """Why the two would not share a kernel either if the view were not there; empty if they would, or if that depends
-    on the shape it gives.
+    """The reason why the two would not share a kernel even without the view; empty if they would, or if that depends on
+    the view's shape.
     """
     result, types = producer.results[0], grouping.types
     if types[result].shape == types[value].shape:
@@ -66,7 +66,7 @@ def _without_the_view(producer: Node, consumer: Node, value: str, grouping: Grou
 
 
 def behind(value: str, maker: Mapping[str, LoweredNode]) -> tuple[LoweredNode, ...]:
-    """The nodes that compute what a view shows, several for one that is put together; none for any other value."""
+    """The nodes that compute the elements of a view, several for an assembled result; empty for any other value."""
     found: dict[str, LoweredNode] = {}
     ahead = [value] if value in maker and maker[value].route == "view" else []
     while ahead:

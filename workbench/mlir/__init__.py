@@ -1,1 +1,1 @@
-"""Common ground of all code on MLIR: contexts, bindings, loops, moves, the scheduled form."""
+"""Shared code for MLIR: contexts, bindings, loops, moves, the scheduled form."""

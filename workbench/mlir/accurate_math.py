@@ -1,8 +1,8 @@
-"""Functions that upstream would take apart, and so lose digits: exp(x) - 1 and log(1 + x), and powers of floats.
+"""Replaces functions that MLIR would decompose and so lose digits: exp(x) - 1, log(1 + x), and powers of floats.
 
-LLVM has no op for the first two, so upstream's conversion writes them out as they read, which leaves nothing near zero.
-A whole power becomes a chain of products: it overflows on the way to a tiny number, and takes 0 to the power of -3 for
--inf. The C library has all three.
+LLVM has no op for the first two, so MLIR's conversion writes them as these formulas, which lose all digits near zero.
+MLIR makes an integer power a chain of products: it overflows on the way to a tiny number, and may give -inf for 0 to
+the power of -3. The C library has accurate versions of all three.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FUNCTIONS: Final = {"math.expm1": "expm1", "math.log1p": "log1p"}
 
 
 def call_library(module: ir.Module) -> None:
-    """Puts a call of the C library in place of each; 16-bit floats go through f32. In place."""
+    """Replaces each `expm1` and `log1p` by a call of the C library; 16-bit floats go through f32. In place."""
     declared: set[str] = set()
     for op in [op for op in operations(module.operation) if op.name in _FUNCTIONS]:
         kind = op.results[0].type
@@ -39,7 +39,7 @@ def call_library(module: ir.Module) -> None:
 
 
 def raise_to_floats(module: ir.Module) -> None:
-    """Raises floats to whole powers as to any other, in one step; in place."""
+    """Replaces integer powers of floats by `math.powf`, one step instead of a chain of products; in place."""
     for op in named(module, "math.fpowi"):
         base, exponent = op.operands
         if (power := constant(exponent)) is None:
@@ -52,7 +52,7 @@ def raise_to_floats(module: ir.Module) -> None:
 
 
 def _declare(module: ir.Module, name: str, kind: ir.Type) -> None:
-    """Says that the function exists, and that it reads and writes no memory."""
+    """Declares a function of the C library, as one that reads and writes no memory."""
     with module.context, ir.Location.unknown(), ir.InsertionPoint.at_block_begin(module.body):
         declared = func.FuncOp(name, ir.FunctionType.get([kind], [kind]), visibility="private")
         declared.attributes["llvm.readnone"] = ir.UnitAttr.get()

@@ -1,5 +1,5 @@
 # pyright: reportAttributeAccessIssue=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
-"""Index arithmetic of the scheduled form: its value for given loop variables, and its range over all of them."""
+"""Index arithmetic of the scheduled form: computes values for given loop variables, and ranges over all of them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Range:
 
 
 def compile_map(op: ir.Operation) -> list[Compiled]:
-    """For each result of an op's map, a Python function from the op's operands, dims and then symbols, to its value."""
+    """For each result of an op's map, a Python function that takes the op's operands and returns the result's value."""
     found = affine_map(op)
     return [compile_expr(expr, found.n_dims) for expr in found.results]
 
 
 def compile_expr(expr: ir.AffineExpr, dims: int = 0) -> Compiled:
-    """A Python function from the map's dims, of which there are so many, and then its symbols to the value."""
+    """A Python function from the values of a map's `dims` dims and then its symbols to the expression's value."""
     if isinstance(expr, ir.AffineConstantExpr):
         number = expr.value
         return lambda dims: number
@@ -53,7 +53,7 @@ def compile_expr(expr: ir.AffineExpr, dims: int = 0) -> Compiled:
 
 
 def range_of_expr(expr: ir.AffineExpr, operands: Sequence[Range], dims: int = 0) -> Range:
-    """Bounds of the expression when each operand lies in its range (each taken on its own): dims, then symbols."""
+    """Bounds of the expression, if each operand (dims, then symbols) lies anywhere in its own range."""
     if isinstance(expr, ir.AffineConstantExpr):
         return Range(expr.value, expr.value)
     if isinstance(expr, ir.AffineDimExpr):
@@ -76,7 +76,7 @@ def _combine(expr: ir.AffineExpr, left: int, right: int) -> int:
 
 
 def constant_of(value: Value) -> int | None:
-    """The integer an SSA value is, when it is an `arith.constant`."""
+    """The integer of an SSA value that an `arith.constant` makes; None for any other value."""
     number = constant(value)
     return None if number is None else ir.IntegerAttr(number).value
 
@@ -106,7 +106,7 @@ def range_of(value: Value) -> Range:
 
 
 def loop_bounds(loop: ir.Operation) -> tuple[int, int, int]:
-    """Lower bound, upper bound and step of an `scf.for`; of an upper bound that varies, the largest it takes."""
+    """Lower bound, upper bound and step of an `scf.for`; if the upper bound varies, its largest value."""
     low, step = constant_of(loop.operands[0]), constant_of(loop.operands[2])
     assert low is not None and step is not None, "where a loop of the scheduled form begins, and its step, are constant"
     return low, range_of(loop.operands[1]).high, step

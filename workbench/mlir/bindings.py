@@ -20,7 +20,7 @@ DYNAMIC_STRIDE: int = ir.ShapedType.get_dynamic_stride_or_offset()
 
 
 def named(module: ir.Module, name: str) -> list[ir.Operation]:
-    """Every op of that name, in the order of the text."""
+    """Every op with this name, in the order of the text."""
     return [op for op in operations(module.operation) if op.name == name]
 
 
@@ -31,7 +31,7 @@ def function_of(module: ir.Module) -> ir.Operation:
 
 
 def maker(value: Value, *names: str) -> ir.Operation | None:
-    """The op that makes a value; None for a block argument, and for an op of none of these names, if there are any."""
+    """The op that makes a value; None for a block argument and, if names are given, for an op with another name."""
     owner = value.owner
     if isinstance(owner, ir.Block):
         return None
@@ -48,7 +48,7 @@ def constant(value: Value) -> ir.Attribute | None:
 def makers_behind(
     values: Iterable[Value], inside: Callable[[ir.Operation], bool] = lambda op: True
 ) -> list[ir.Operation]:
-    """The ops that values are made of, all the way back as long as ops are `inside`."""
+    """All ops that values depend on, back to ops that are not `inside`."""
     found: dict[ir.Operation, None] = {}
     ahead = list(values)
     while ahead:
@@ -60,14 +60,14 @@ def makers_behind(
 
 
 def replace_op(op: ir.Operation, *values: Value) -> None:
-    """Puts values in the place of an op's results, and erases the op."""
+    """Replaces an op's results by values, and erases the op."""
     for result, value in zip(op.results, values, strict=True):
         result.replace_all_uses_with(value)
     op.erase()
 
 
 def place_of_result(op: ir.Operation, value: Value) -> int:
-    """Number of the op's result that is this value."""
+    """The index of a value among the op's results."""
     results: list[Value] = list(op.results)
     return results.index(value)
 
@@ -80,7 +80,7 @@ def block_owning(value: Value) -> ir.Block:
 
 
 def block_of(op: ir.Operation) -> ir.Block:
-    """The block an op stands in."""
+    """The block that contains an op."""
     block = op.block
     assert isinstance(block, ir.Block)
     return block
@@ -92,7 +92,7 @@ def owner_of(block: ir.Block) -> ir.Operation:
 
 
 def ancestor_in(op: ir.Operation, block: ir.Block) -> ir.Operation:
-    """The op of `block` that `op` is in."""
+    """The op of `block` that contains `op`, or `op` itself."""
     while block_of(op) != block:
         op = owner_of(block_of(op))
     return op

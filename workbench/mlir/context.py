@@ -1,4 +1,4 @@
-"""The source of MLIR contexts, modules and pass runs, for every file of the workbench.
+"""Makes MLIR contexts, parses and prints modules and runs passes, for all code of the workbench.
 
 A context is cheap (about half a millisecond) and knows every upstream dialect. Ops of one context cannot enter a
 module of another, so work on one kernel stays in one context; different kernels may have their own.
@@ -27,9 +27,9 @@ _PLACE = re.compile(r'"(?:[^"\\]|\\.)*":(\d+):(\d+)')
 def new_context(*, torch_dialect: bool = False, every_dialect: bool = False) -> ir.Context:
     """A context that knows all upstream dialects; with `torch_dialect` also torch-mlir's own dialects and passes.
 
-    With `every_dialect` all of them are loaded: builders and passes that users register may make ops of any.
-    It is single-threaded: our modules are one function each, where threads cost more than they give, and
-    printing between passes needs it.
+    With `every_dialect` all are loaded: builders and passes of users may make ops of any dialect. The context is
+    single-threaded: each of our modules is one function, for which threads cost more than they save, and printing
+    between passes needs a single thread.
     """
     loaded = None if every_dialect else _BUILT_HERE
     context = ir.Context(load_on_create_dialects=loaded)  # pyright: ignore[reportCallIssue]
@@ -40,7 +40,7 @@ def new_context(*, torch_dialect: bool = False, every_dialect: bool = False) -> 
 
 
 def parse(text: str, context: ir.Context | None = None, name: str = "module") -> ir.Module:
-    """The verified module of an MLIR text; mistakes in the text are one `MlirSyntaxError` with lines."""
+    """The verified module of an MLIR text; all mistakes in the text raise one `MlirSyntaxError` with their lines."""
     try:
         return ir.Module.parse(text, context or new_context())
     except ir.MLIRError as error:
@@ -48,9 +48,9 @@ def parse(text: str, context: ir.Context | None = None, name: str = "module") ->
 
 
 def run_passes(module: ir.Module, pipeline: str, advice: str = "") -> None:
-    """Runs a pass pipeline over the module in place. `pipeline` is what stands inside `builtin.module(...)`.
+    """Runs a pass pipeline over the module in place. `pipeline` is the text inside `builtin.module(...)`.
 
-    `advice` is added to what MLIR says of a pipeline that it cannot read.
+    `advice` is added to MLIR's message about a pipeline that it cannot parse.
     """
     try:
         manager = PassManager.parse(f"builtin.module({pipeline})", module.context)
@@ -72,12 +72,12 @@ def operations(root: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def problems_of(error: ir.MLIRError) -> tuple[Problem, ...]:
-    """An MLIR error's diagnostics as records, each with its line in the parsed text where there is one."""
+    """An MLIR error's diagnostics as records, each with its line in the parsed text if known."""
     return tuple(Problem(item.message, line_of(item.location)) for item in error.error_diagnostics)
 
 
 def line_of(location: ir.Location) -> int | None:
-    """The 1-based line of the text an op was parsed from; None when its location says something else."""
+    """The line, from 1, of the text from which an op was parsed; None if the location is no line of a text."""
     found = _PLACE.search(str(location))
     return int(found.group(1)) if found else None
 

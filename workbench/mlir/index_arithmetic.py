@@ -1,4 +1,4 @@
-"""Index arithmetic at the insertion point: numbers stay numbers, and what can only be one number becomes it."""
+"""Writes index arithmetic at the insertion point; results that can only be one number are returned as numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def as_value(index: Index) -> Value:
 
 
 def scf_loop(end: Index, step: Index = 1) -> tuple[Value, ir.Operation]:
-    """A loop from 0 at the insertion point: its variable, and the op in front of which its body is written."""
+    """Writes a loop from 0 at the insertion point; returns its variable, and the op before which its body belongs."""
     made = scf.ForOp(as_value(0), as_value(end), as_value(step))
     with ir.InsertionPoint(made.body):
         return made.induction_variable, scf.YieldOp([]).operation
@@ -61,6 +61,6 @@ def _chosen(choices: tuple[Index, ...], op: Any) -> Index:
 
 
 def _settled(value: Value) -> Index:
-    """The number that a value is in every iteration, where it is only one."""
+    """The number, if a value is the same in every iteration; else the value."""
     bounds = range_of(value)
     return bounds.low if bounds.low == bounds.high else value

@@ -1,8 +1,8 @@
-"""Movements whose addresses are data, as the scheduled form says them.
+"""Movements whose addresses are data: gathers and scatters in the scheduled form.
 
-A gather is a `linalg.generic` whose body does one thing: it loads an element of a memref in DRAM, at places that its
-index operands choose, and yields it. A scatter stores one, or adds to it, and yields nothing. So the text says with
-upstream's ops alone what moves, native code needs no lowering of its own, and one such op is one instruction of a DMA
+A gather is a `linalg.generic` whose body only loads an element of a memref in DRAM, at a position that its index
+operands choose, and yields the element. A scatter stores an element, or adds to it, and yields nothing. So upstream's
+ops alone express the movement, native code needs no special lowering, and one such op is one instruction of a DMA
 queue.
 
     linalg.generic {...} ins(%ids : memref<8xi64, 1>) outs(%tile : memref<8x64xf32, 1>) {
@@ -13,8 +13,8 @@ queue.
       linalg.yield %value : f32
     }
 
-An index that may be negative is wrapped: `select(i < 0, i + extent, i)`. A place that no index chooses is a loop of the
-op, shifted by whatever is known outside of it.
+An index that may be negative is wrapped: `select(i < 0, i + extent, i)`. A subscript that no index chooses is a loop of
+the op, shifted by values from outside the op.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ _PLACES = ("linalg.index", "affine.apply", "arith.constant", "arith.addi")
 
 
 Reader = Callable[[Any], Any]
-"""From the state of a kernel being unrolled to a number."""
+"""Returns a number from the state of a kernel that is being unrolled."""
 
 
 class NotIndexed(ValueError):
-    """A linalg body accesses memory by itself, in a way that no DMA queue could do."""
+    """The error for a linalg body that accesses memory in a way that no DMA queue could."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The movement of an access along one axis of its memref: by the index operand `operand`, or along a loop."""
+    """One subscript of an access to a memref: chosen by the index operand `operand`, or along the loop `loop`."""
 
     value: Value
     operand: int = -1
     wraps: bool = False
     loop: int = -1
-    """-1 for none: the place does not move within the op."""
+    """The number of the loop; -1 if the subscript is not along a loop."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ class IndexedOp:
 
     op: ir.Operation
     memref: Value
-    """In DRAM, whole: what the indices choose from."""
+    """The whole memref in DRAM whose elements the indices choose."""
     places: tuple[Place, ...]
     writes: bool
     combiner: str
-    """The op that a scatter combines old and new with; empty when it overwrites."""
+    """The name of the op with which a scatter combines old and new elements; empty if it overwrites."""
     indices: tuple[int, ...]
     """Operand numbers of the indices."""
     moved: Value | None
@@ -71,7 +71,7 @@ class IndexedOp:
 
     @property
     def skipped(self) -> int:
-        """Outer loops beyond the rank that an instruction has: a mapping walks them one by one."""
+        """The number of outer loops beyond an instruction's rank: tiles have one iteration of these."""
         return max(0, len(iterators(self.op)) - MAX_RANK)
 
     def walks(self, place: Place) -> bool:
@@ -85,7 +85,7 @@ class IndexedOp:
 
     @property
     def indexed(self) -> Indexed:
-        """The access as the tile program keeps it. Axes whose place is fixed are no axes of the box."""
+        """The access in the tile program's form. Axes along which it does not move are no axes of the box."""
         axes = tuple(
             place.loop - self.skipped if place.operand < 0 else -1 - self.indices.index(place.operand)
             for place in self.places
@@ -102,7 +102,7 @@ def accesses_in(op: ir.Operation) -> list[ir.Operation]:
 
 
 def read_indexed(op: ir.Operation) -> IndexedOp | None:
-    """The gather or scatter that an op is; None for an op whose body touches no memory. `NotIndexed` for any other."""
+    """Reads an op as a gather or scatter; None if its body accesses no memory. `NotIndexed` for other accesses."""
     accesses = accesses_in(op)
     if not accesses:
         return None
@@ -146,7 +146,7 @@ def _same_place(old: ir.Operation, memref: Value, positions: Sequence[Value]) ->
 
 
 def _place(value: Value, block: ir.Block) -> Place:
-    """The meaning of a subscript; an index may be wrapped, before or after it is made an `index`."""
+    """Reads a subscript; an index may be wrapped before or after the cast to `index`."""
     cast = maker(value)
     inner, wrapped = value, False
     for _ in range(2):
@@ -175,8 +175,8 @@ def _place(value: Value, block: ir.Block) -> Place:
 
 
 def shift(value: Value, block: ir.Block, outside: Callable[[Value], Reader], at: int = 0) -> Reader:
-    """Returns a reader of a place along a loop while running, in the loop's iteration `at`; `outside` reads other
-    values."""
+    """Returns a reader of a subscript along a loop, in the loop's iteration `at`; `outside` reads values from outside
+    the block."""
     op = maker(value)
     constant = constant_of(value)
     if constant is not None:
@@ -210,5 +210,5 @@ def _wrapped(select: ir.Operation) -> Value:
 
 
 def body_slice(values: Sequence[Value], block: ir.Block, without: Sequence[ir.Operation] = ()) -> list[ir.Operation]:
-    """The ops of a body that these values are made of, but for some and what those are made of."""
+    """The ops of a body that these values depend on, without the ops `without` and ops needed only for those."""
     return makers_behind(values, lambda op: op.block == block and op not in without)

@@ -1,4 +1,4 @@
-"""An op of the scheduled form as an instruction: the parts that all its iterations share."""
+"""Describes an op of the scheduled form as an instruction: the parts that all its iterations share."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ Axes: TypeAlias = "tuple[tuple[int, int], ...]"
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """A linalg op on memrefs, ready to be made an instruction of once its boxes are known."""
+    """A linalg op on memrefs, as everything about its instructions except the boxes."""
 
     role: str
     memrefs: tuple[Value, ...]
     accesses: tuple[Access, ...]
     class_counts: tuple[int, ...]
-    """VECTOR: operations per iteration point by `OpClass`, read off the body."""
+    """For VECTOR: the number of operations per iteration point in the body, by `OpClass`."""
     wide_counts: tuple[int, ...]
-    """VECTOR: those of them on numbers of 64 bits."""
+    """For VECTOR: the number of these that work on 64-bit numbers."""
     reduction: int
-    """Bit d: loop d reduces."""
+    """A bit mask: bit d is set if loop d reduces."""
     sources: tuple[tuple[tuple[int, int], ...], ...]
-    """For each entry of the extent, which operands and axes it is the product of."""
+    """For each entry of the extent, the operands' axes (operand, axis) whose product it is."""
     origins: tuple[int, ...]
     zeroes: bool
-    """It fills its box with zero."""
+    """True if the op fills its box with zero."""
     walked: tuple[Axes, ...]
-    """For each loop every axis that it walks."""
+    """For each loop, all axes that it walks."""
     products: tuple[tuple[int, ...], ...] = ()
-    """A contraction's loops over batch, m, n and k."""
+    """For a contraction: the loops over batch, m, n and k."""
     indexed: IndexedOp | None = None
-    """The gather or scatter it is. The memory it chooses places of is the last of the memrefs."""
+    """The op as a gather or scatter, None for other ops. The last of the memrefs is then the indexed memory."""
 
     def extent(self, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-        """Iteration space of the instruction whose operands have these extents."""
+        """The iteration space of an instruction whose operands have these shapes."""
         return tuple(math.prod(shapes[operand][axis] for operand, axis in places) for places in self.sources)
 
     @property
     def walks(self) -> tuple[int, ...]:
-        """For each memref the loops that walk it, bit d for loop d."""
+        """For each memref, a bit mask of the loops that walk it: bit d for loop d."""
         return tuple(
             sum(1 << loop for loop, axes in enumerate(self.walked) if number in dict(axes))
             for number in range(len(self.memrefs))
@@ -121,7 +121,7 @@ def _is_zero(value: Value) -> bool:
 
 
 def access_of(op: ir.Operation, position: int) -> Access:
-    """The access of a linalg op's operand: an output is also read when the body uses its old value."""
+    """The access of a linalg op's operand: an output is also read if the body uses its old value."""
     if position < segments(op)[0]:
         return Access.READ
     overwrites = op.name in ("linalg.fill", "linalg.copy")
@@ -135,11 +135,11 @@ _SIMPLE_MATH = {"absf", "absi", "copysign", "fma", "isnan", "isinf", "isfinite",
 _FREE = {"linalg.yield", "linalg.index", "arith.constant"}
 _NOTHING = (0,) * len(OpClass)
 _WORD = 4
-"""Bytes of the widest numbers that are not wide."""
+"""Bytes of a word; wider numbers are wide."""
 
 
 def class_counts(body: Iterable[ir.OpView]) -> tuple[int, ...]:
-    """Operations on data by `OpClass` in a body; one that only passes values on counts as a move."""
+    """The number of operations on data in a body, by `OpClass`; a body without any counts as one move."""
     counts = _counted(body)
     if not any(counts):
         counts[OpClass.MOVE] = 1
@@ -147,7 +147,7 @@ def class_counts(body: Iterable[ir.OpView]) -> tuple[int, ...]:
 
 
 def wide_counts(body: Iterable[ir.OpView]) -> tuple[int, ...]:
-    """Operations in a body that read or make numbers of 64 bits, by `OpClass`."""
+    """The number of operations in a body that read or make 64-bit numbers, by `OpClass`."""
     ops = list(body)
     counts = _counted(ops, wider_than=_WORD)
     if not any(_counted(ops)):
@@ -156,9 +156,9 @@ def wide_counts(body: Iterable[ir.OpView]) -> tuple[int, ...]:
 
 
 def _counted(body: Iterable[ir.OpView], wider_than: int = 0) -> list[int]:
-    """Operations on numbers wider than so many bytes, by class.
+    """The number of operations on numbers wider than `wider_than` bytes, by class.
 
-    Where a branch is taken, as many of each as the branch with more of them has.
+    Of two branches, the larger number counts, class by class.
     """
     counts = [0] * len(OpClass)
     for inner in body:
@@ -174,7 +174,7 @@ def _counted(body: Iterable[ir.OpView], wider_than: int = 0) -> list[int]:
 
 
 def op_class(op: ir.Operation) -> OpClass | None:
-    """The class of an operation on data; None for what costs nothing or is none."""
+    """The class of an operation on data; None for any other op and for ops without cost."""
     dialect, _, name = op.name.partition(".")
     if op.name in _FREE or dialect not in ("arith", "math") or _only_indices(op):
         return None
@@ -184,7 +184,7 @@ def op_class(op: ir.Operation) -> OpClass | None:
 
 
 def widest_number(body: Iterable[ir.OpView]) -> int:
-    """Bytes of the widest number that a body computes with; indices run beside the data."""
+    """Bytes of the widest number that a body computes with; indices do not count."""
     numbers = [op.operation for op in body if op.operation.name.startswith(("arith.", "math."))]
     return max((_widest_of(op) for op in numbers if op.name not in _FREE), default=0)
 
@@ -195,5 +195,5 @@ def _widest_of(op: ir.Operation) -> int:
 
 
 def _only_indices(op: ir.Operation) -> bool:
-    """Address arithmetic, which runs beside the data."""
+    """True for index arithmetic, which takes no time of the unit."""
     return all(isinstance(value.type, ir.IndexType) for value in (*op.operands, *op.results))

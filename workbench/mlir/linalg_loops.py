@@ -1,8 +1,8 @@
-"""The loops of one linalg op: the axes they walk, those that form a product, those that move a window.
+"""The loops of one linalg op: the axes that they walk, the loops of a product, and the loops that move a window.
 
-An operand's axis is indexed by a sum of loops. A convolution's or a pool's input has axes `s*o + d*w`: `o` walks the
-results, `w` the window over the input. With the window standing still, what is left of the op is a plain one: a matrix
-product in a convolution, arithmetic on equal shapes in a pool or a depthwise convolution.
+An operand's axis is indexed by a sum of loops. The input of a convolution or pool has axes `s*o + d*w`: `o` walks the
+results, `w` the window over the input. At a fixed point of the window the op is a plain one: a matrix product in a
+convolution, arithmetic on equal shapes in a pool or a depthwise convolution.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def indexing_maps(op: ir.Operation) -> list[ir.AffineMap]:
 
 
 def iterators(op: ir.Operation) -> list[str]:
-    """parallel or reduction, for each loop of the op."""
+    """The kind of each loop of the op: parallel or reduction."""
     if "iterator_types" in op.attributes:
         return [
             "reduction" if "reduction" in str(each) else "parallel"
@@ -42,14 +42,14 @@ def iterators(op: ir.Operation) -> list[str]:
 
 
 def axis_loops(indexing: ir.AffineMap) -> list[int | None]:
-    """For each axis of an operand, the loop that walks it; None where it is not a plain loop."""
+    """For each axis of an operand, the loop that walks it; None if its index is no plain loop."""
     return [expr.position if isinstance(expr, ir.AffineDimExpr) else None for expr in indexing.results]
 
 
 def loop_extents(op: ir.Operation, shape_of: Callable[[Value], Sequence[E]]) -> dict[int, E]:
-    """Each loop's extent, read off the first axis that it walks by itself; `shape_of` gives the extents of an operand.
+    """The extent of each loop, from the first axis that the loop alone walks; `shape_of` returns an operand's extents.
 
-    Operands are those of a linalg op: shaped values, and numbers without an axis.
+    Operands that are numbers have no axis and are skipped.
     """
     found = dict[int, E]()
     for value, indexing in zip(op.operands, indexing_maps(op), strict=True):
@@ -61,7 +61,7 @@ def loop_extents(op: ir.Operation, shape_of: Callable[[Value], Sequence[E]]) -> 
 
 
 def axis_terms(indexing: ir.AffineMap) -> list[Terms]:
-    """For each axis of an operand the loops that index it, with their factors; constants move nothing."""
+    """For each axis of an operand, the loops that index it, with their factors; constants are left out."""
     return [tuple(_terms(expr).items()) for expr in indexing.results]
 
 
@@ -77,7 +77,7 @@ def _terms(expr: ir.AffineExpr, factor: int = 1) -> dict[int, int]:
 
 
 def is_opened(op: ir.Operation) -> bool:
-    """True if every axis of every operand is walked by a loop of its own, or by none."""
+    """True if every axis of every operand is indexed by one plain loop or a constant."""
     return all(
         isinstance(expr, ir.AffineDimExpr | ir.AffineConstantExpr)
         for each in indexing_maps(op)
@@ -99,7 +99,7 @@ def window_loops(op: ir.Operation) -> tuple[int, ...]:
 
 
 def role_of(op: ir.Operation) -> str:
-    """fill, copy, contraction, reduction or elementwise."""
+    """The role of a linalg op: fill, copy, contraction, reduction or elementwise."""
     if op.name in ("linalg.fill", "linalg.copy"):
         return op.name.removeprefix("linalg.")
     if product_loops(op):
@@ -108,7 +108,7 @@ def role_of(op: ir.Operation) -> str:
 
 
 def product_loops(op: ir.Operation) -> dict[str, list[int]]:
-    """The loops that are batch, m, n and k of a matrix product, once windows stand still; empty when it is none."""
+    """The loops over batch, m, n and k of a matrix product, at a fixed point of its window; empty for other ops."""
     from torch_mlir.dialects import linalg
 
     groups = _plain_product(op) if linalg.isa_contraction_op(op) else _joined_product(op) or _windowed_product(op)
@@ -126,7 +126,7 @@ def _plain_product(op: ir.Operation) -> dict[str, list[int]]:
 
 
 def _joined_product(op: ir.Operation) -> dict[str, list[int]]:
-    """The loops of several products that share an operand, which `passes/join_products.py` makes one op of."""
+    """The loops of an op that `passes/join_products.py` made of several products with a shared operand."""
     if op.name != "linalg.generic" or len(op.results) < 2 or "reduction" not in iterators(op) or not is_opened(op):
         return {}
     (inputs, outs), maps = segments(op), indexing_maps(op)
@@ -147,20 +147,20 @@ def _windowed_product(op: ir.Operation) -> dict[str, list[int]]:
 
 
 def _groups(left: set[int], right: set[int], out: set[int]) -> dict[str, list[int]]:
-    """The loops of a product by its operands'; none if a loop is of one operand alone."""
+    """The loops of a product by kind, from the loops of its operands; empty if a loop belongs to one operand alone."""
     groups = {"b": left & right & out, "m": left & out - right, "n": right & out - left, "k": left & right - out}
     covered = set[int]().union(*groups.values()) == left | right | out
     return {letter: sorted(loops) for letter, loops in groups.items()} if covered else {}
 
 
 def _multiplies_and_adds(op: ir.Operation) -> bool:
-    """True if the body adds the product of its two inputs to its result so far, conversions aside."""
+    """True if the body adds the product of its two inputs to its output, ignoring conversions."""
     left, right, _ = op.regions[0].blocks[0].arguments
     return _factors(op, 0) == {left, right}
 
 
 def _factors(op: ir.Operation, number: int) -> set[Value]:
-    """The values that the body multiplies and adds to that output, conversions aside; empty if it does anything
+    """The values whose product the body adds to output `number`, ignoring conversions; empty if it does anything
     else."""
     block = op.regions[0].blocks[0]
     old = block.arguments[segments(op)[0] + number]
@@ -209,9 +209,9 @@ def loop_names(op: ir.Operation) -> dict[int, str]:
 
 
 def _space_names(read: list[Terms]) -> dict[int, str]:
-    """The axes of an input over which a window moves, as d, h and w: the last of them is w.
+    """The axes of an input over which a window moves, named d, h and w; the last is w.
 
-    With one such axis only, what follows it is taken for space too: a window of one column moves over rows.
+    If there is only one such axis, all axes after it count too: a window of one column moves only over rows.
     """
     moved = [axis for axis, terms in enumerate(read) if len(terms) > 1 or any(factor > 1 for _, factor in terms)]
     if len(moved) == 1:
@@ -220,7 +220,7 @@ def _space_names(read: list[Terms]) -> dict[int, str]:
 
 
 def _numbered(named: dict[str, list[int]]) -> dict[int, str]:
-    """Loop -> name; several of one name are numbered."""
+    """Loop -> name; several loops with one name are numbered."""
     return {
         loop: name if len(loops) == 1 else f"{name}{position}"
         for name, loops in named.items()

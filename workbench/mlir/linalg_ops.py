@@ -1,4 +1,4 @@
-"""The linalg ops of a module, new generic ones, and copies, so that each reader has one of its own."""
+"""Finds the linalg ops of a module, makes generic ones, and copies ops so that each reader has its own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def linalg_ops(module: ir.Module) -> list[ir.Operation]:
 def generic(
     inputs: Sequence[Value], outs: Sequence[Value], maps: Iterable[ir.AffineMap], kinds: Iterable[str]
 ) -> ir.Operation:
-    """A `linalg.generic` at the insertion point, without a body. On tensors it has a result for each of `outs`."""
+    """Makes a `linalg.generic` without a body at the insertion point. On tensors it has a result for each of `outs`."""
     return ir.Operation.create(
         "linalg.generic",
         results=[out.type for out in outs if isinstance(out.type, ir.RankedTensorType)],
@@ -40,7 +40,7 @@ def generic(
 def generic_with_body(
     inputs: Sequence[Value], outs: Sequence[Value], maps: Iterable[ir.AffineMap], kinds: Iterable[str]
 ) -> tuple[ir.Operation, ir.Block]:
-    """The same with an empty body, whose arguments are an element of each operand."""
+    """Makes a `linalg.generic` with an empty body, whose arguments are an element of each operand; returns both."""
     made = generic(inputs, outs, maps, kinds)
     types = [each.type for each in (*inputs, *outs)]
     elements = [kind.element_type if isinstance(kind, ir.ShapedType) else kind for kind in types]
@@ -48,7 +48,7 @@ def generic_with_body(
 
 
 def end_body(body: ir.Block, values: Sequence[Value]) -> None:
-    """Ends the body of a structured op, at the current location: `values` are its results' elements."""
+    """Ends the body of a linalg op, at the current location: it yields `values`, the elements of the results."""
     with ir.InsertionPoint(body):
         ir.Operation.create("linalg.yield", operands=values)
 
@@ -56,9 +56,9 @@ def end_body(body: ir.Block, values: Sequence[Value]) -> None:
 def clone_into(
     body: ir.Block, ops: Iterable[ir.Operation], known: dict[Value, Value], loops: Sequence[int] | None = None
 ) -> None:
-    """Copies `ops` to the end of a block, reading what `known` has for the values of the old one.
+    """Copies `ops` to the end of a block; `known` maps values of the old block to values of the new one.
 
-    Places along loops are renumbered, if the new block has only some `loops` of the old one.
+    `linalg.index` ops are renumbered if the new op has only some `loops` of the old one.
     """
     for each in ops:
         with ir.InsertionPoint(body):
@@ -72,18 +72,18 @@ def clone_into(
 
 
 Read: TypeAlias = "tuple[Value, ir.AffineMap, Value | None]"
-"""An input of an op: the operand, its map, and the value in the body that stands for an element of it, if one does."""
+"""An input of an op: the operand, its map, and the body's value for an element of the operand, None if unused."""
 
 
 def reads_of(op: ir.Operation, places: Iterable[int]) -> list[Read]:
-    """The inputs of a `linalg.generic` at these places."""
+    """The inputs of a `linalg.generic` with these operand numbers."""
     maps, arguments = indexing_maps(op), op.regions[0].blocks[0].arguments
     return [(op.operands[place], maps[place], arguments[place]) for place in places]
 
 
 def with_reads(op: ir.Operation, reads: Sequence[Read], ops: Sequence[ir.Operation] = ()) -> ir.Operation:
-    """A `linalg.generic` like `op` with other inputs, at the insertion point; of its body only `ops`, if there are
-    any."""
+    """Makes a `linalg.generic` like `op` with other inputs, at the insertion point. The body has only `ops` of the old
+    one if given, else all."""
     inputs, block = segments(op)[0], op.regions[0].blocks[0]
     maps = [*(walk for _, walk, _ in reads), *indexing_maps(op)[inputs:]]
     made, body = generic_with_body([value for value, _, _ in reads], list(op.operands)[inputs:], maps, iterators(op))
@@ -96,7 +96,7 @@ def with_reads(op: ir.Operation, reads: Sequence[Read], ops: Sequence[ir.Operati
 
 
 def passed_through(source: Value, target: Value) -> ir.Operation:
-    """A `linalg.generic` at the insertion point that hands each element through."""
+    """Makes a `linalg.generic` at the insertion point that copies each element: a vector pass."""
     rank = len(shape_of(source))
     passed, body = generic_with_body([source], [target], [ir.AffineMap.get_identity(rank)] * 2, ["parallel"] * rank)
     end_body(body, [body.arguments[0]])
@@ -104,7 +104,7 @@ def passed_through(source: Value, target: Value) -> ir.Operation:
 
 
 def copy_for_each_reader(module: ir.Module, op: ir.Operation) -> None:
-    """Gives every linalg op that reads the op's result, but for the first, a copy of the op of its own."""
+    """Gives every linalg op that reads the op's result, except the first reader, its own copy of the op."""
     readers = [reader for reader in linalg_ops(module) if op.results[0] in list(reader.operands)]
     for reader in readers[1:]:
         with ir.InsertionPoint(reader):
@@ -115,10 +115,10 @@ def copy_for_each_reader(module: ir.Module, op: ir.Operation) -> None:
 
 
 def constants_apart(module: ir.Module) -> None:
-    """Gives every use of an op that reads no tensor, a fill or numbers in order, an op of its own.
+    """Gives every use of an op that reads no tensor (a fill, or increasing numbers) its own copy of the op.
 
-    Common-subexpression elimination merges equal ones. Two accumulators that start from one fill would then need a
-    copy, and the numbers of rows and of columns, merged, would make rows and columns one dim.
+    Common-subexpression elimination merges equal ops. Two accumulators that start from one fill would then need a copy,
+    and merged numbers of rows and of columns would make rows and columns one dim.
     """
     for op in linalg_ops(module):
         if len(op.results) == 1 and _reads_no_tensor(op):
@@ -129,6 +129,6 @@ def constants_apart(module: ir.Module) -> None:
 
 def _reads_no_tensor(op: ir.Operation) -> bool:
     if op.name not in ("linalg.fill", "linalg.generic"):
-        return False  # others, such as a transpose, read one
+        return False  # all other ops, such as a transpose, read a tensor
     inputs: list[Value] = list(op.operands)[: segments(op)[0]]
     return not any(isinstance(each.type, ir.RankedTensorType) for each in inputs)

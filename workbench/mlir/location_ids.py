@@ -1,6 +1,6 @@
-"""Origins in MLIR: kernel-local ids that travel as locations `"aten:<id>"`.
+"""Origins in MLIR: ids of a kernel's nodes, kept as locations `"aten:<id>"` of ops.
 
-A fused op keeps one location, but the arithmetic in its body keeps its own; together they name all its origins.
+A fused op keeps one location, but each op in its body keeps its own; together they name all origins.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def origins_of(op: ir.Operation) -> tuple[int, ...]:
 
 
 def origins_in(module: ir.Module) -> frozenset[int]:
-    """Every origin id that some op of the kernel's body still names. The function itself belongs to no node."""
+    """All origin ids that ops of the kernel's body name; the function itself has no origin."""
     body = function_of(module).regions[0].blocks[0]
     return frozenset(origin for op in body.operations for origin in origins_of(op.operation))
 

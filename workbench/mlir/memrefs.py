@@ -1,6 +1,6 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
-"""Memrefs: new ops whose types follow from their operands, one memref in another's place, and the DRAM tensor, or the
-argument, that a value of a kernel is read from or written to."""
+"""Memrefs: makes views whose types follow from their operands, replaces a memref by another, and finds the DRAM tensor
+or argument that a value of a kernel is read from or written to."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def subview(
     dropped: Collection[int] = (),
     steps: list[int] | None = None,
 ) -> Value:
-    """A subview, every so many elements along each axis, without its `dropped` axes.
+    """Makes a subview without its `dropped` axes, with strides `steps` (1 by default).
 
-    Its type follows from the source's.
+    The type follows from the source's.
     """
     kind = ir.MemRefType(source.type)
     strides, start = kind.get_strides_and_offset()
     steps = steps or [1] * len(sizes)
     place: int | None = None if start == DYNAMIC_STRIDE else start
     for offset, stride in zip(offsets, strides, strict=True):
-        if stride == 0:  # of an expanded tensor: wherever along it, the first element is the same
+        if stride == 0:  # an expanded tensor: the offset along this axis does not change the first element
             continue
         static = place is not None and isinstance(offset, int) and stride != DYNAMIC_STRIDE
         place = place + offset * stride if static else None  # pyright: ignore[reportOptionalOperand, reportOperatorIssue]
@@ -61,7 +61,7 @@ def subview(
 
 
 def sliced(source: Value, starts: list[int], steps: list[int]) -> Value:
-    """Slices a static memref's number of elements from other starts, in other steps, which may be negative."""
+    """A view of a static memref with equal extents, from other starts and with other steps, which may be negative."""
     shape, (strides, offset) = shape_of(source), ir.MemRefType(source.type).get_strides_and_offset()
     place = offset + sum(start * stride for start, stride in zip(starts, strides, strict=True))
     laid = [step * stride for step, stride in zip(steps, strides, strict=True)]
@@ -70,13 +70,13 @@ def sliced(source: Value, starts: list[int], steps: list[int]) -> Value:
 
 
 def recast(source: Value, shape: list[int], strides: list[int], offset: int) -> Value:
-    """Other extents, strides and first element over the same memory, all of them numbers."""
+    """A view of the same memory with other static extents, strides and offset."""
     result = _type_like(source, shape, strides, offset)
     return memref.ReinterpretCastOp(result, source, [], [], [], [offset], shape, strides).result
 
 
 def reshape(source: Value, shape: list[int]) -> Value:
-    """`source` with unit extents added or dropped; an added one has the stride of what lies inside it."""
+    """A view of `source` with unit extents added or dropped; an added axis gets the stride of a dense layout."""
     kind = ir.MemRefType(source.type)
     strides, offset = kind.get_strides_and_offset()
     kept = [stride for extent, stride in zip(kind.shape, strides, strict=True) if extent != 1]
@@ -94,7 +94,7 @@ def reshape(source: Value, shape: list[int]) -> Value:
 
 
 def _type_like(source: Value, shape: Sequence[int | str], strides: Sequence[int | str], offset: int | str) -> ir.Type:
-    """The type of a memref with the elements and the memory space of another one."""
+    """The memref type of this shape and layout, with the element type and memory space of `source`."""
     element = str(ir.MemRefType(source.type).element_type)
     return ir.Type.parse(memref_text(shape, element, strides, offset, space_of(source)))
 
@@ -112,7 +112,7 @@ def dynamic_sizes(value: Value) -> list[Value | None]:
 
 
 def full_shape(value: Value) -> list[int]:
-    """Extents of a memref, with the largest that a dynamic one takes in any iteration."""
+    """The extents of a memref; for a dynamic one, its largest value in any iteration."""
     pairs = zip(shape_of(value), dynamic_sizes(value), strict=True)
     return [extent if size is None else range_of(size).high for extent, size in pairs]
 
@@ -131,7 +131,7 @@ def root_of(value: Value) -> Value:
 
 
 def memref_behind(value: Value) -> Value | None:
-    """The (squeezed) memref a tensor is read from, when nothing but unit extents lies between."""
+    """The memref that a tensor is read from, at most through reshapes; None if there is none."""
     while (op := maker(value)) is not None:
         if op.name == "bufferization.to_tensor":
             return op.operands[0]
@@ -142,7 +142,7 @@ def memref_behind(value: Value) -> Value | None:
 
 
 def users_of(value: Value) -> list[ir.Operation]:
-    """The ops that touch a memref's bytes, through whatever views."""
+    """The ops that access a memref's bytes, directly or through views."""
     found: list[ir.Operation] = []
     for use in value.uses:
         op = use.owner.operation
@@ -154,7 +154,7 @@ def users_of(value: Value) -> list[ir.Operation]:
 
 
 def replace(old: Value, new: Value) -> None:
-    """Puts `new` in the place of `old`, rebuilding the views of it, whose types follow their source's."""
+    """Replaces `old` by `new`, and makes the views of `old` again, since their types follow their source's."""
     for use in list(old.uses):
         op = use.owner.operation
         if op.name in ("memref.collapse_shape", "memref.expand_shape"):
@@ -174,13 +174,13 @@ def replace(old: Value, new: Value) -> None:
 
 
 def memref_in_dram(value: Value) -> ir.MemRefType | None:
-    """The type of the DRAM tensor that a value is read from or written to; None for what lies between two ops."""
+    """The type of the DRAM tensor that a value is read from or written to; None for a value between two ops."""
     found = in_dram(value)
     return None if found is None else ir.MemRefType(found.type)
 
 
 def in_dram(value: Value) -> Value | None:
-    """The DRAM tensor that a value is read from or written to."""
+    """The DRAM tensor that a value is read from or written to; None for a value between two ops."""
     if isinstance(value.type, ir.MemRefType):
         return value
     if (op := maker(value, "bufferization.to_tensor")) is not None:
@@ -198,7 +198,7 @@ def in_dram(value: Value) -> Value | None:
 
 
 def argument_of(value: Value) -> int:
-    """The number of the argument whose memory, or a view of it, a value is in; -1 for what lies between two ops."""
+    """The number of the argument that a value is read from or written to; -1 for a value between two ops."""
     there = in_dram(value)
     return -1 if there is None else argument_behind(there)
 

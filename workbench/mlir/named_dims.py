@@ -1,9 +1,9 @@
 """The iteration space of a kernel's linalg ops, as one common set of named dims.
 
-Every op of a kernel walks some part of the same iteration space: a softmax's maximum reduces the dim that its
-exponent walks in parallel. Loops of two ops are the same dim when they index the same axis of a value that one
-makes and the other reads. A mapping names these dims: b, m, n, k in a matrix product; oc, ic, oh, ow, kh, kw and
-the like where a window moves; d0, d1, ... elsewhere.
+Every op of a kernel walks some part of the same iteration space: a softmax's maximum reduces the dim that its exponent
+walks in parallel. Loops of two ops are the same dim if they index the same axis of a value that one op makes and the
+other reads. A mapping names these dims: b, m, n, k in a matrix product; oc, ic, oh, ow, kh, kw and so on if a window
+moves; d0, d1, ... in other kernels.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ from workbench.mlir.linalg_ops import constants_apart, linalg_ops
 from workbench.mlir.memrefs import argument_of, memref_in_dram
 
 ID = "npu.id"
-"""Attribute on every linalg op of a kernel: what the schedule calls it by."""
+"""Attribute on every linalg op of a kernel: its number, by which a script names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The indexing of one operand: the dims of each of its axes, and its kind, input or result."""
+    """The indexing of one operand, input or output: the dims of each of its axes."""
 
     axes: tuple[tuple[tuple[str, int], ...], ...]
-    """Each axis is indexed by a sum of dims, each with its factor: mostly of one, with factor 1."""
+    """For each axis the sum of (dim, factor) that indexes it: mostly one dim with factor 1."""
     element_bytes: int
     is_output: bool
     value: str
-    """Which tensor it is: equal for operands that are the same value."""
+    """The name of the tensor: equal for operands that are the same value."""
     nearest: tuple[int, ...]
-    """Its axes, that along which neighbours lie closest in DRAM first."""
+    """The tensor's axes, in the order of their strides in DRAM, smallest first."""
     padded: bool = False
-    """It is made of what is loaded and a border around it, which a vector pass fills."""
+    """True if the operand is padded: a tile is loaded in part, and a vector pass fills the border."""
     argument: int = -1
-    """Which of the kernel's arguments it is a part of; -1 for what lies between two ops."""
+    """The number of the kernel's argument that the operand is a part of; -1 for a value between two ops."""
 
     @property
     def dims(self) -> tuple[str, ...]:
-        """Every dim that moves it."""
+        """Every dim that indexes the operand."""
         return tuple(dim for terms in self.axes for dim, _ in terms)
 
     def extents(self, tile: Mapping[str, int]) -> tuple[int, ...]:
-        """Extents of the box that a tile touches: along a sum of dims it overlaps with its neighbours'."""
+        """The extents of the box that a tile touches; along a sum of dims, the boxes of neighbouring tiles overlap."""
         return tuple(1 + sum(factor * (tile[dim] - 1) for dim, factor in terms) for terms in self.axes)
 
     def bytes(self, tile: Mapping[str, int]) -> int:
@@ -68,7 +68,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class PayloadOp:
-    """One linalg op: its role, the kernel dim of each of its loops, the reduced dims, its operands."""
+    """One linalg op: its role, the kernel's dim for each of its loops, the reduced dims, the operands."""
 
     id: int
     role: str
@@ -77,9 +77,9 @@ class PayloadOp:
     reduced: tuple[str, ...]
     accesses: tuple[Access, ...]
     operations: tuple[int, ...]
-    """On each point, by `OpClass`."""
+    """The number of operations on each point, by `OpClass`."""
     wide: tuple[int, ...]
-    """The operations on numbers of 64 bits among them."""
+    """The number of these that work on 64-bit numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +91,15 @@ class Payload:
     reduced: tuple[str, ...]
     """Dims that some op reduces."""
     kinds: dict[str, str]
-    """Dim -> b, m, n or k, its part in the kernel's matrix product; w for those that move a window, in any kernel."""
+    """Dim -> its part in the kernel's matrix product: b, m, n or k; or w if it moves a window, in any kernel."""
     in_memory: tuple[str, ...]
-    """All dims, those along which neighbours lie closest in DRAM last."""
+    """All dims in the order of their strides in DRAM, the innermost last."""
     of: Payload | None = None
-    """The whole payload, of which this is a core's share."""
+    """The whole payload, if this is a core's share of it."""
     near: frozenset[int] = frozenset()
     """The arguments that the common memory serves."""
     keeps_rows: bool = False
-    """Its reduced dims stay whole: were one cut, it would have other dims."""
+    """True if the reduced dims must stay whole, since the kernel with split reductions has other dims."""
 
     @property
     def in_dram(self) -> dict[str, int]:
@@ -118,7 +118,7 @@ class Payload:
 
     @property
     def made(self) -> frozenset[str]:
-        """The values that its ops make."""
+        """The values that the kernel's ops make."""
         return frozenset(access.value for op in self.ops for access in op.accesses if access.is_output)
 
     @property
@@ -138,7 +138,7 @@ class Payload:
 
     @property
     def results(self) -> frozenset[str]:
-        """The values that are stored: what the last op makes, and some that it reads."""
+        """The values that are stored: results of the last op, and of earlier ops that write to arguments."""
         return self.stored_before_last | {access.value for access in self.last.accesses if access.is_output}
 
     @property
@@ -147,13 +147,13 @@ class Payload:
 
     @property
     def products(self) -> int:
-        """Number of matrix products in the kernel's product: several that share an operand are one op."""
+        """The number of matrix products that the kernel's contraction is: several with a shared operand are one op."""
         product = self.contraction
         return 0 if product is None else sum(access.is_output for access in product.accesses)
 
     @property
     def factor_bytes(self) -> int:
-        """Bytes of the widest factor of its product."""
+        """Bytes of an element of the product's widest factor."""
         assert self.contraction is not None
         return max(access.element_bytes for access in self.contraction.accesses if not access.is_output)
 
@@ -169,13 +169,13 @@ class Payload:
 
     @property
     def rows(self) -> tuple[str, ...]:
-        """Dims of a product's result that are reduced after it: a tile holds all of them."""
+        """Dims of a product's result that are reduced after the product: tiles must have them whole."""
         product = self.contraction
         return () if product is None else tuple(dim for dim in self.reduced if dim not in product.reduced)
 
     @property
     def windows(self) -> tuple[str, ...]:
-        """Dims whose points are walked one by one: no instruction spans several."""
+        """Dims of windows: their points are walked one by one, and no instruction spans several."""
         return tuple(dim for dim, kind in self.kinds.items() if kind == "w")
 
     @property
@@ -184,14 +184,14 @@ class Payload:
 
 
 def tag(module: ir.Module) -> None:
-    """Gives every linalg op its id, in program order, and constants to every reader of its own."""
+    """Gives every linalg op its id, in program order, and every reader of a constant its own copy of the constant."""
     constants_apart(module)
     for number, op in enumerate(linalg_ops(module)):
         op.attributes[ID] = integer_attribute(number)
 
 
 def keep_id(op: ir.Operation, new: ir.Operation) -> None:
-    """Gives an op the id of the one in whose place it stands, if that has one."""
+    """Gives the op `new` the id of `op`, which it replaces, if that has one."""
     if ID in op.attributes:
         new.attributes[ID] = op.attributes[ID]
 
@@ -239,7 +239,7 @@ def analyse(module: ir.Module) -> Payload:
 
 
 def _in_memory(ops: list[ir.Operation], described: tuple[PayloadOp, ...], dims: Mapping[str, int]) -> tuple[str, ...]:
-    """The dims in the order of the DRAM tensor that has most of them; those it lacks first."""
+    """The dims in the order of the DRAM tensor with the most dims; dims that it lacks come first."""
     found: list[str] = []
     for op, description in zip(ops, described, strict=True):
         for value, access in zip([value for value, _ in _operands(op)], description.accesses, strict=True):
@@ -263,7 +263,7 @@ def _kinds(ops: list[ir.Operation], described: tuple[PayloadOp, ...]) -> dict[st
 
 
 def _join_through_arguments(ops: list[ir.Operation], classes: _Classes, made: set[Value]) -> None:
-    """Two vector ops that read one argument walk it alike, unless that made two loops of one op the same dim."""
+    """Joins the loops of vector ops that read one axis of an argument, unless two loops of one op became one dim."""
     readers: dict[tuple[Value, int], tuple[int, int]] = {}
     for number, op in enumerate(ops):
         if role_of(op) == "contraction":
@@ -278,8 +278,8 @@ def _join_through_arguments(ops: list[ir.Operation], classes: _Classes, made: se
 
 
 def _join_reductions(ops: list[ir.Operation], classes: _Classes) -> None:
-    """Reductions of spaces of one size walk them together, also where each reads a tensor of its own: apart, each point
-    of one would meet all points of the other."""
+    """Joins the loops of reductions over spaces of equal size, even if they read different tensors: as separate dims,
+    each point of one space would be combined with all points of the other."""
     first: dict[tuple[object, ...], int] = {}
     for number, op in enumerate(ops):
         if role_of(op) != "reduction" or not is_opened(op):
@@ -308,7 +308,8 @@ def _operands(op: ir.Operation) -> Iterator[tuple[Value, ir.AffineMap]]:
 
 
 def _anchor(ops: list[ir.Operation]) -> int:
-    """The op whose loops name the dims: the contraction, else one with a window, else the widest (the last of them)."""
+    """The number of the op whose loops name the dims: the contraction, else one with a window, else the last with the
+    most loops."""
     roles = [role_of(op) for op in ops]
     if "contraction" in roles:
         return roles.index("contraction")
@@ -331,7 +332,7 @@ def _name_dims(ops: list[ir.Operation], classes: _Classes) -> dict[object, str]:
 
 
 def _written_first(op: ir.Operation) -> list[int]:
-    """An op's loops; where a window moves, those over the result come in the order in which it lies in memory."""
+    """An op's loops; if it moves a window, the loops over the result come first, in the order of the result's axes."""
     loops = list(range(len(iterators(op))))
     if is_opened(op):
         return loops
@@ -361,7 +362,7 @@ def _describe(
 
 
 def _nearest(value: Value) -> tuple[int, ...]:
-    """Axes in the order of their strides in DRAM; of what is not there, as if it were contiguous."""
+    """The axes in the order of their strides in DRAM, smallest first; of a value not in DRAM, as if contiguous."""
     memref = memref_in_dram(value)
     if memref is None:
         return tuple(range(len(shape_of(value))))[::-1]

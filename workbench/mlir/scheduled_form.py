@@ -1,12 +1,12 @@
-"""The scheduled form, checked: what the JIT runs and what the tile program is read from.
+"""Verifies the scheduled form, which the JIT runs and from which the tile program is extracted.
 
-One verifier for every route. It walks a module op by op; each rule that an op breaks is a problem with the op's
-line, and all of them are raised together, so that a hand-written kernel is mended in one go.
+This verifier serves every route. It walks a module op by op; each rule that an op breaks is a problem with the op's
+line, and all problems are raised together, so that the author of a kernel sees all of them at once.
 
 The form: one function over DRAM memrefs of static shape and strides; loops and branches; index and scalar
 arithmetic; scratchpad buffers of static size; views of memrefs; `linalg.copy` for every movement; every other
-linalg op on scratchpad memrefs only; single elements by `memref.load` and `memref.store`; gathers and scatters, linalg
-ops whose body is one such access (see `indexed_moves`); `npu.*`.
+linalg op on scratchpad memrefs only; single elements by `memref.load` and `memref.store`; gathers and scatters, which
+are linalg ops with one such access as body (see `indexed_moves`); `npu.*`.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _WHY_NOT = {
 
 
 def verify_scheduled(text: str, name: str = "kernel", context: ir.Context | None = None) -> ir.Module:
-    """The parsed module of a text in the scheduled form; a `ScheduledFormError` lists everything that is not.
+    """Parses and verifies a text in the scheduled form; a `ScheduledFormError` lists every broken rule.
 
-    Lines are those of `text`; for ops of a text that carries its own locations they are unknown.
+    Lines are those of `text`; they are unknown for ops with locations of their own.
     """
     module = parse(text, context, name)
     problems = tuple(
@@ -59,7 +59,7 @@ def verify_scheduled(text: str, name: str = "kernel", context: ir.Context | None
 
 
 def memory_space(kind: ir.Type) -> int | None:
-    """A memref's memory space as a number; None when it is written as something else than a number."""
+    """A memref's memory space as a number; None if it is not a number."""
     space = ir.MemRefType(kind).memory_space
     if space is None:
         return DRAM
@@ -87,7 +87,7 @@ def _walk(operation: ir.Operation, *, inside_linalg: bool) -> Iterator[tuple[ir.
 def _check(operation: ir.Operation, inside_linalg: bool) -> Iterator[str]:
     name, dialect = operation.name, operation.name.split(".")[0]
     if inside_linalg:
-        if name in ACCESSES:  # checked with the linalg op, which must be a gather or a scatter as a whole
+        if name in ACCESSES:  # checked with the whole linalg op, which must be a gather or a scatter
             return
         if dialect not in _SCALAR_DIALECTS and name not in _ALLOWED_IN_BODY:
             yield f"{name} cannot stand in a linalg body: allowed are index, arith and math, {_ALLOWED_IN_BODY_TEXT}"
@@ -113,7 +113,7 @@ def _check(operation: ir.Operation, inside_linalg: bool) -> Iterator[str]:
 
 
 def _check_types(operation: ir.Operation) -> Iterator[str]:
-    """Every memref lies in space 0 or 1, and nothing is a tensor or a vector."""
+    """Checks that every memref is in space 0 or 1, and that no result is a tensor or a vector."""
     for value in operation.results:
         kind = value.type
         if isinstance(kind, (ir.RankedTensorType, ir.UnrankedTensorType)):
@@ -162,7 +162,7 @@ def _check_alloc(operation: ir.Operation) -> Iterator[str]:
 
 
 def _check_forall(operation: ir.Operation) -> Iterator[str]:
-    """Its iterations run on cores side by side, each with a scratchpad of its own."""
+    """Checks an `scf.forall`, whose iterations run in parallel on cores, each with its own scratchpad."""
     if any(DYNAMIC_STRIDE in integers(operation, name) for name in FORALL_BOUNDS):
         yield "scf.forall with computed bounds: the shares of the cores must be constants"
     inside = list(operations(operation))[1:]

@@ -1,4 +1,4 @@
-"""TOSA ops, which a builder may have made: upstream's own way from them to linalg."""
+"""Lowers TOSA ops, which a builder may have made, to linalg by MLIR's own passes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workbench.mlir.context import operations
 TO_LINALG: Final = (
     "func.func(tosa-make-broadcastable,tosa-to-linalg-named,tosa-to-linalg,tosa-to-arith,tosa-to-tensor),canonicalize"
 )
-"""The pass pipeline. Broadcasting comes first: TOSA ops want operands of one rank."""
+"""The pass pipeline. Broadcasting comes first: TOSA ops need operands of equal rank."""
 
 
 def holds_tosa(module: ir.Module) -> bool:

@@ -1,4 +1,4 @@
-"""MLIR that a user wrote, looked at before the parser: it recurses, and what is nested too deeply ends the process."""
+"""Checks MLIR text of a user before parsing: the parser is recursive, and text nested too deeply ends the process."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Final
 from workbench.ground.errors import MlirSyntaxError, Problem
 
 MOST_NESTING: Final = 200
-"""Brackets in each other. The parser can bear thousands; kernels have a dozen."""
+"""The most nested brackets. The parser can handle thousands; kernels have a dozen."""
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"?|//[^\n]*|->|[<>]=|[\[\](){}<>]')
-"""Brackets, and before them what holds some that are none: strings, comments, arrows and comparisons."""
+"""Tokens: brackets, and, matched first, text that contains letters like brackets: strings, comments, arrows and
+comparisons."""
 
 _HALF: Final = re.compile("[\ud800-\udfff]")
 
 
 def check_text(text: str, name: str) -> None:
-    """Raises `MlirSyntaxError` for a text that the parser must not be given."""
+    """Raises `MlirSyntaxError` for a text that must not be passed to the parser."""
     if half := half_character(text):
         raise MlirSyntaxError(name, writable(text), (half,))
-    if "\0" in text:  # the parser takes it for the end of the text
+    if "\0" in text:  # the parser stops there
         told = "a null character, '\\0', stands here, which no text has; remove it"
         line = text.count("\n", 0, text.index("\0")) + 1
         raise MlirSyntaxError(name, text.replace("\0", "\\0"), (Problem(told, line),))
@@ -36,8 +37,8 @@ def check_text(text: str, name: str) -> None:
 
 
 def half_character(text: str) -> Problem | None:
-    """Returns the place of a surrogate without its other half: such a text cannot be handed to the parser, nor
-    written."""
+    """The problem of half a character (a lone surrogate), with its line: such a text can neither be parsed nor written;
+    None if there is none."""
     if not (found := _HALF.search(text)):
         return None
     told = f"{found[0]!r} is half of a character and no Unicode text; remove it, or write the whole character"
@@ -45,5 +46,5 @@ def half_character(text: str) -> Problem | None:
 
 
 def writable(text: str) -> str:
-    """The text with halves of characters written out, so that it can be shown."""
+    """The text with lone surrogates as escapes, so that it can be shown."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,9 +1,9 @@
-"""Rendered kernels kept on disk from one process to the next.
+"""Keeps rendered kernels on disk from one process to the next.
 
-A kernel's MLIR follows from its structure (`same_structure.py`), and a template's text from machine and mapping too.
-Building it takes PyTorch's importer and several passes for each kernel, and a template may weigh hundreds of tiles. So
-modules are kept by all that they follow from. What a user registered is code that no key covers: a kernel with a node
-of theirs is made each time.
+A kernel's MLIR follows from its structure (`same_structure.py`), a template's text also from machine and mapping.
+Making a module takes PyTorch's importer and several passes, and a template may compare hundreds of tiles. So modules
+are stored under a key of all these inputs. Code that a user registered is not part of the key: a kernel with a node of
+a user's is made each time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def kept_or_made(
     key: str,
     make: Callable[[], KernelModule],
 ) -> KernelModule:
-    """The module of a kernel of these nodes, from the store if the key covers all of it: if no node is a user's."""
+    """The module of a kernel of these nodes, from the store if possible; always made again if a node is a user's."""
     if store is None or not _covered(nodes, registrations):
         return make()
     name = f"{hashlib.sha256(key.encode()).hexdigest()} {made_by()}"

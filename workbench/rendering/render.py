@@ -1,4 +1,4 @@
-"""Rendering: every kernel of the lowered graph as verified MLIR, linalg on tensors with the kernel ABI."""
+"""Renders every kernel of the lowered graph as verified MLIR: linalg on tensors with the kernel ABI."""
 
 from __future__ import annotations
 
@@ -41,11 +41,10 @@ def render(
     made: Mapping[str, KernelModule] = MappingProxyType({}),
     store: Store | None = None,
 ) -> tuple[KernelModule, ...]:
-    """One module per kernel, in launch order; steps on the host have none. Those of templates have no text yet.
+    """One module per kernel, in launch order; steps on the host have none. Modules of templates have no text yet.
 
-    It reads only the record and the builders. Kernels of the same structure differ only in names, so the text of the
-    first is copied to the others, and that of one `made` before, by its structure, to all. One in `store` is not
-    made again.
+    Rendering reads only the record and the builders. Kernels of the same structure differ only in names, so the text of
+    the first is copied to the others. Modules in `made`, by structure, and in `store` are not made again.
     """
     known = registrations if registrations is not None else DEFAULT.now()
     nodes = {item.node.name: item for item in lowered.nodes}
@@ -62,7 +61,7 @@ def render(
 
 @dataclass(frozen=True)
 class KernelRendering:
-    """A kernel of a graph that is rendered, or a part of one."""
+    """Renders a kernel of a graph, or a part of a kernel."""
 
     lowered: KernelGraph
     kernel: Kernel
@@ -76,7 +75,7 @@ class KernelRendering:
         lowered, kernel = self.lowered, self.kernel
         arguments = tuple(lowered.types[value] for value in (*kernel.inputs, *kernel.outputs))
         routes = {item.route for item in self.nodes}
-        if "template" in routes:  # its text depends on the machine: `write_templates.py` writes it
+        if "template" in routes:  # a template's text depends on the machine: `write_templates.py` writes it
             hooks = tuple(self._hooks(lowered.made_by_template(kernel.nodes)))
             return KernelModule(kernel.name, "", "", arguments, kernel.nodes, (), True, hooks)
         if "builder" in routes:
@@ -96,14 +95,14 @@ class KernelRendering:
         return KernelModule(kernel.name, print_module(module), located, arguments, kernel.nodes, absorbed)
 
     def graph(self, first: int = 0) -> torch.fx.GraphModule:
-        """The graph for torch-mlir. A worker has already imported nodes that are not known to be safe."""
+        """The graph for torch-mlir. If nodes are not known to be safe, a worker process imports them first."""
         if not kernel_proven(self.lowered, self.kernel, self.registrations):
             nodes = [item.node for item in self.nodes]
             TRIALS.pass_or_raise(import_trial(self.kernel.name, nodes, self.lowered.types, self.kernel.outputs))
         return kernel_graph_module(self.lowered, self.kernel, first)
 
     def _hooks(self, anchor: int) -> Iterator[Hook]:
-        """The pointwise nodes before each input of a template, and those after it."""
+        """The hooks of a template's kernel: the pointwise nodes before each input, and those after the template."""
         nodes = [item.node for item in self.nodes]
         maker = {value: place for place, node in enumerate(nodes) for value in node.results}
         for value in nodes[anchor].operands:
@@ -118,7 +117,7 @@ class KernelRendering:
             yield self._hook(after, nodes[anchor].results[0], -1)
 
     def _hook(self, places: Sequence[int], source: str, place: int) -> Hook:
-        """Some nodes as one body. A pointwise op's body does not depend on the shape, so one dim is enough."""
+        """The hook of some nodes. A pointwise op's body does not depend on the shape, so one dim is imported."""
         types, nodes = self.lowered.types, [self.nodes[each].node for each in places]
         result = nodes[-1].results[0]
         values = [value for node in nodes for value in (*node.operands, *node.results)]
@@ -133,7 +132,7 @@ class KernelRendering:
         return pointwise_hook(module, place, places[-1])
 
     def _parts(self) -> Iterator[Part]:
-        """The kernel in order: each node of a builder, and the runs of nodes between them, imported together."""
+        """The kernel's parts in order: each builder's node is one, and each run of nodes between them is one."""
         nodes, start = self.nodes, 0
         while start < len(nodes):
             end = start + 1
@@ -146,7 +145,7 @@ class KernelRendering:
             start = end
 
     def _imported(self, start: int, end: int) -> Imported:
-        """Nodes `start` to `end` as a graph of their own."""
+        """The part with the nodes from `start` up to `end`, as one graph."""
         here = [item.node for item in self.nodes[start:end]]
         made = [value for node in here for value in node.results]
         later = {value for item in self.nodes[end:] for value in item.node.operands} | set(self.kernel.outputs)

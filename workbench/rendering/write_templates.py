@@ -1,7 +1,7 @@
-"""The text of every template's kernel, which depends on the machine and the mapping: the second part of rendering.
+"""Writes the text of every template's kernel, which depends on machine and mapping: the second part of rendering.
 
-All journeys of a trace share the kernels that do not depend on the machine; a template's text is written anew where the
-machine or its mapping differ. From here on it is a record like any other: no later step needs the template.
+All journeys of a trace share the kernels that do not depend on the machine; a template's text is written again if the
+machine or the mapping differs. The text is then a record like any other: no later step needs the template.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def written(
     registrations: Registrations | None = None,
     store: Store | None = None,
 ) -> tuple[KernelModule, ...]:
-    """The same modules, those of templates with their texts for this machine and mapping.
+    """The modules, with the texts of templates for this machine and mapping.
 
-    A mapping applies to a kernel as in scheduling: by its name, else by the name of the first equal kernel. A text in
-    `store` is not written again.
+    A mapping applies to a kernel as in scheduling: by the kernel's name, else by the name of the first equal kernel. A
+    text in `store` is not written again.
     """
     known = registrations if registrations is not None else DEFAULT.now()
     wanted = by_full_names(mapping or {}, [module.kernel for module in rendered])
@@ -63,7 +63,7 @@ def written(
             key = alike, asked_text(said)
             if key not in made:
                 make = partial(_written, lowered, kernel, module, machine, said, known)
-                fresh = store if module.written is None else None  # another text may stay, whatever wrote it
+                fresh = store if module.written is None else None  # a present text may stay, which no key covers
                 full = json.dumps([*key, machine_key(machine), machine.label])
                 made[key] = kept_or_made(fresh, [nodes[name] for name in kernel.nodes], known, full, make)
             module = lent(made[key], kernel)
@@ -79,7 +79,7 @@ def _written(
     said: UserMapping,
     registrations: Registrations,
 ) -> KernelModule:
-    """One module with its text: the present one, if the template would write the same."""
+    """The module with its text; the present text stays if the template would write the same one."""
     before = module.written
     figures = others(before.read, machine) if before else {}
     if before and before.asked == asked_text(said) and not figures:
@@ -107,7 +107,7 @@ def _written(
 
 
 def _mapping(template: Template, machine: Machine, said: UserMapping) -> Mapping:
-    """The template's own mapping, with the user's entries in place of its own."""
+    """The template's default mapping, with the user's entries in place of its own."""
     chosen = _own_mapping(template, machine)
     if not said:
         return chosen
@@ -119,7 +119,7 @@ def _mapping(template: Template, machine: Machine, said: UserMapping) -> Mapping
 
 
 def _note_kept(module: KernelModule, before: Written, op: str, machine: Machine, figures: Dict[str, str]) -> None:
-    """Warns the user, at their own line, that the text is for another machine."""
+    """Warns, at the user's line, that the text that is kept was written for another machine."""
     told = {name: f"{value} and was {before.read[name]}" for name, value in figures.items()}
     note = TemplateOfAnotherMachine(module.kernel, op, before.template, (before.machine, machine.label), told)
     file, line = called_from()
@@ -127,7 +127,7 @@ def _note_kept(module: KernelModule, before: Written, op: str, machine: Machine,
 
 
 def _own_mapping(template: Template, machine: Machine) -> Mapping:
-    """The template's default mapping; an exception or a nonsensical answer of its methods is an error that names it."""
+    """The template's default mapping; an exception or invalid result of its methods raises an error that names it."""
     name, place = type(template).__name__, Owner.of(type(template)).place
     try:
         made = template.mapping(machine)
@@ -139,12 +139,12 @@ def _own_mapping(template: Template, machine: Machine) -> Mapping:
         raise TemplateOutputError(name, place, reason) from error
     if mistake:
         raise TemplateOutputError(name, place, mistake)
-    # With plain numbers, as records have them, in place of NumPy's.
+    # With plain numbers, which records need, instead of NumPy's.
     return replace(made, tile={dim: int(size) for dim, size in made.tile.items()}, buffers=int(made.buffers))
 
 
 def _users_line(error: BaseException) -> str:
-    """The user's first line: that of the method."""
+    """The place of the first frame in the user's code, in words; '' if there is none."""
     frames = (frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename))
     first = next(frames, None)
     return f", at {cell_name(first.filename)}:{first.lineno} in {first.name}" if first else ""

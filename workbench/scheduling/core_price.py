@@ -1,4 +1,4 @@
-"""The prices of all tilings of one core's work. What tilings have in common is reckoned once."""
+"""The prices of all tilings of one core's work. Terms that several tilings share are computed once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workbench.scheduling.vector_price import Passes, tile_cycles
 
 
 class CorePrice:
-    """Prices a core's share of a kernel, where so many cores work on theirs."""
+    """Prices tilings of one core's share of a kernel, while `cores` cores work at the same time."""
 
     def __init__(self, payload: Payload, machine: Machine, cores: int) -> None:
         self.payload, self._machine = payload, machine
@@ -25,12 +25,12 @@ class CorePrice:
         self._passes = None if payload.contraction is None else Passes(payload, machine)
         self._touched = (
             touched(payload, payload.dims) if self._passes is not None else None
-        )  # the same for all its tiles
+        )  # the same for all tiles of a product
         self._arrays: dict[tuple[int, ...], tuple[float, float, float]] = {}
         self._steps: dict[tuple[int, ...], float] = {}
 
     def of(self, tile: dict[str, int], order: Sequence[str], slots: int) -> Price:
-        """The price of a tiling with so many slots."""
+        """The price of a tiling whose buffers have `slots` slots."""
         payload = self.payload
         steps = {dim: math.ceil(extent / tile[dim]) for dim, extent in payload.dims.items()}
         together = inside_reduced(payload, tile, order)
@@ -47,12 +47,12 @@ class CorePrice:
         step = product + before / every + self._passes.first_before
         work = step + fill + after / tiles + self._passes.first_after
         chain = work + (every // tiles - 1) * step
-        if payload.rows or payload.prologue:  # a tile's passes are before those of the next in the unit's queue
+        if payload.rows or payload.prologue:  # the unit's queue has a tile's passes before the next tile's
             arrays = max(arrays, (tiles - 1) * chain)
         return Price(moved, arrays, before + after, work, chain, step, tiles, every, slots, latency)
 
     def _vector(self, tile: dict[str, int]) -> float:
-        """The work on a tile without a product."""
+        """The vector unit's cycles for a tile of a kernel without a product."""
         key = tuple(tile.values())
         if key not in self._steps:
             self._steps[key] = tile_cycles(self.payload, self._machine, tile)
@@ -68,10 +68,10 @@ class CorePrice:
 def _array_cycles(
     payload: Payload, machine: Machine, tile: dict[str, int], steps: dict[str, int], slots: int
 ) -> tuple[float, float, float]:
-    """The arrays' cycles for a product: of all steps, of one step, and for its sums to leave.
+    """The arrays' cycles for a product: of all steps, of one step, and until the last sums have left the array.
 
-    Each product of tiles streams through as many passes as its weights take. Several products of one operand have
-    chains of their own.
+    Each product of tiles streams through the array once for each pass that its weights take. Each of several products
+    of one operand has its own chain.
     """
     groups = {letter: [dim for dim, each in payload.kinds.items() if each == letter] for letter in "bmnkw"}
     times, several = matmul_passes(machine, payload.factor_bytes), payload.products
@@ -87,7 +87,7 @@ def _array_cycles(
     free = max(1, machine.array.count // len(systolic.shares(batch, rows, columns, machine)[1]))
     chains = several * math.prod(steps[dim] for dim in payload.dims if dim not in payload.reduced)
     chain = math.prod(steps[dim] for dim in payload.reduced if dim in steps) * places
-    # The next chain begins when all of this one wait at their array, and where a place for its sums is free.
+    # The next chain begins when all instructions of this chain wait at their array, if a slot for its sums is free.
     ahead = chain / max(chain - machine.core.queue_depth, 1) if chain > machine.core.queue_depth else chains
     rounds = math.prod(steps[dim] for dim in groups["w"])
     at_once = min(free, chains, several * slots, max(ahead, 1.0))
@@ -95,7 +95,7 @@ def _array_cycles(
 
 
 def _pieces(dims: list[str], tile: dict[str, int], extents: dict[str, int]) -> list[tuple[int, int]]:
-    """The number and size of the tiles that some dims are cut into: whole ones, and along one dim the remainder."""
+    """(number, size) of the tiles that these dims are cut into: of the whole tiles and, for one dim, the remainder."""
     if len(dims) != 1:
         return [(math.prod(-(-extents[dim] // tile[dim]) for dim in dims), math.prod(tile[dim] for dim in dims))]
     extent, size = extents[dims[0]], tile[dims[0]]

@@ -1,8 +1,8 @@
 """Spreading a kernel over the cores of a machine: the dims that are split, and each core's share.
 
-Every core takes a share of the outermost, parallel dims, and works on it as on a kernel of its own: in tiles, through
-its own scratchpad. Shares are equally large, but for the last of each dim, which is the remainder. A reduced dim is
-never split: its result would have to be put together from the cores' parts.
+Every core takes a share of the outermost, parallel dims, and works on that share as on a whole kernel: in tiles,
+through its own scratchpad. Shares are equally large, except the last of each dim, which is the remainder. A reduced dim
+is never split: the cores' partial results would have to be combined.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from workbench.ground.errors import MappingError
 from workbench.mlir.named_dims import Payload
 
 _SMALL = 4
-"""Up to so many cores, scheduling weighs every number of them."""
+"""Up to this many cores, scheduling tries every number of cores."""
 
 
 def share(payload: Payload, cores: Mapping[str, int]) -> Payload:
-    """One core's payload, where its dims are split over so many."""
+    """The payload of one core, if each dim is split over `cores[dim]` cores."""
     dims = {dim: -(-extent // cores.get(dim, 1)) for dim, extent in payload.dims.items()}
     return replace(payload, dims=dims, of=payload) if dims != payload.dims else payload
 
@@ -37,8 +37,8 @@ def used(payload: Payload, cores: Mapping[str, int]) -> int:
 
 
 def splittable(payload: Payload) -> tuple[str, ...]:
-    """Dims that may be split: parallel ones of the result, of more than one point; without a product those first that
-    lie outermost in DRAM."""
+    """Dims that may be split: parallel dims of the result with more than one point; without a product the dims that
+    lie outermost in DRAM come first."""
     return tuple(
         dim
         for dim in (payload.in_memory if payload.contraction is None else payload.dims)
@@ -47,10 +47,10 @@ def splittable(payload: Payload) -> tuple[str, ...]:
 
 
 def splits(payload: Payload, cores: int) -> list[dict[str, int]]:
-    """Ways to spread a payload over at most so many cores, those that leave a core the least first.
+    """Ways to spread a payload over at most `cores` cores, most cores first; the last way is no split.
 
-    For each number of cores (all small ones, and powers of two), the splits of one dim or two that leave each core the
-    least work.
+    For each number of cores (`cores`, all small numbers, and powers of two) these are the splits of one dim or two that
+    leave each core the least work.
     """
     found: list[dict[str, int]] = []
     for count in range(cores, 1, -1):
@@ -67,7 +67,7 @@ def _points(payload: Payload, way: dict[str, int]) -> int:
 
 
 def _ways(payload: Payload, cores: int) -> Iterator[dict[str, int]]:
-    """Splits of one dim or two, outer dims first. More pieces than a dim has points leave no core less work."""
+    """Splits of one dim or two, outer dims first. No dim gets more pieces than it has points."""
     dims = splittable(payload)
     for first, second in itertools.combinations(dims, 2) if len(dims) > 1 else [dims * 2] if dims else []:
         for count in range(min(cores, payload.dims[first]), 0, -1):
@@ -78,12 +78,12 @@ def _ways(payload: Payload, cores: int) -> Iterator[dict[str, int]]:
 
 
 def _pieces(extent: int, wanted: int) -> int:
-    """Counts the shares of a dim that is cut for so many cores: fewer than wanted where the last would be empty."""
+    """The number of shares of a dim cut for `wanted` cores: fewer if the last shares would be empty."""
     return -(-extent // -(-extent // wanted))
 
 
 def _said(payload: Payload, cores: Mapping[str, int], most: int, *, asked: bool) -> str:
-    """In words, how the machine's cores are used: as a user asked, or as the heuristic chose."""
+    """The use of the machine's cores in words: as a user asked, or as the heuristic chose."""
     if not splittable(payload):
         return f"on one core of {most}, since no dim of it is parallel"
     where = " and ".join(f"{dim} over {count}" for dim, count in cores.items()) + " cores" if cores else "on one core"
@@ -103,7 +103,7 @@ def dealt_to(payload: Payload, machine: Machine, cores: Mapping[str, int]) -> Co
 
 
 def spread(payload: Payload, machine: Machine, cores: Mapping[str, int], asked: bool) -> str:
-    """In words, what the machine's cores do; empty on a machine of one core."""
+    """The use of the machine's cores in words; empty on a machine with one core."""
     if machine.core.count == 1:
         return ""
     where = _said(payload, cores, len(machine.shares), asked=asked)
@@ -114,7 +114,7 @@ def spread(payload: Payload, machine: Machine, cores: Mapping[str, int], asked: 
 
 
 def spread_of(program: TileProgram, machine: Machine, author: str) -> str:
-    """In words, how the machine's cores are used where not the heuristic but a script or template decides."""
+    """The use of the machine's cores in words, if a script or template decides it instead of the heuristic."""
     if machine.core.count == 1:
         return ""
     count = len(np.unique(program.core)) or 1
@@ -122,7 +122,7 @@ def spread_of(program: TileProgram, machine: Machine, author: str) -> str:
 
 
 def checked_cores(kernel: str, payload: Payload, wanted: Mapping[str, int], cores: int) -> dict[str, int]:
-    """A user's split, checked against the kernel's dims and the machine's cores."""
+    """Checks a user's split against the kernel's dims and the machine's cores; returns it without empty shares."""
     can = ", ".join(f"{dim} ({payload.dims[dim]})" for dim in splittable(payload)) or "none"
     for dim, count in wanted.items():
         if dim not in payload.dims:

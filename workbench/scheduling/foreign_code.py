@@ -1,8 +1,8 @@
-"""Lists of what a file may have MLIR do: passes, ops of scripts and dialects of kernels that only change kernels.
+"""Lists of the passes, script ops and kernel dialects that a file may use: all of them only change kernels.
 
-A file may be anybody's, and MLIR has passes and ops that write files, load libraries and run what a text names. So the
-lists say what is allowed; whatever MLIR has beside it, now or in a later version, is refused. What is made in a session
-is not held against them, and nor is a journey that somebody vouches for.
+A file may come from anybody, and MLIR has passes and ops that write files, load libraries and run code that a text
+names. So the lists name what is allowed; anything else in MLIR, now or in a later version, is refused. Passes and
+scripts of the session itself are not checked, and neither is a trusted journey (`trust=True`).
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ UPSTREAM: Final = frozenset({
     "scf-for-loop-range-folding", "scf-for-loop-specialization", "arith-expand", "arith-int-range-opts",
     "int-range-optimizations", "math-uplift-to-fma", "strip-debuginfo",
 })  # fmt: skip
-"""MLIR's passes that read the kernel and change the kernel."""
+"""MLIR's passes that only read and change the kernel."""
 
 OURS: Final = frozenset(OUR_PASSES) - {AttachScript.name}
-"""The workbench's own, of which one puts any script beside a kernel."""
+"""The workbench's own passes, except the one that attaches any script to a kernel."""
 
 _AROUND: Final = frozenset({"builtin.module", "func.func", "any"})
-"""Ops that pipelines may be nested in."""
+"""Ops in which pipelines may be nested."""
 
 _OPTIONS: Final = re.compile(
     r"(?:[a-z][a-z-]*=(?:true|false|-?\d{1,9}|identity-layout-map|fully-dynamic-layout-map)\s*)*"
 )
-"""Options of MLIR's passes and of those that a session registers: a text could be the name of a file."""
+"""Allowed options of MLIR's passes and of passes that a session registers. No free text: it could name a file."""
 
 _ITEM: Final = re.compile(r"\s*([A-Za-z][\w.-]*)\s*(?:\{([^{}()]*)\})?\s*")
 
@@ -86,15 +86,15 @@ TRANSFORM: Final = frozenset({
     )
 })  # fmt: skip
 """Ops of a script that find, tile, fuse, move and rewrite ops of the kernel. None runs a pass, prints, calls another
-sequence, replaces an op by a text of its own or goes down to LLVM."""
+sequence, replaces an op by text or lowers to LLVM."""
 
 DIALECTS: Final = frozenset({
     "arith", "math", "index", "complex", "linalg", "tensor", "memref", "scf", "affine", "bufferization", "tosa", "ub",
 })  # fmt: skip
-"""Dialects that a kernel's text may have ops of."""
+"""Dialects whose ops a kernel's text may contain."""
 
 OTHERS: Final = frozenset({"builtin.module", "func.func", "func.return", "cf.assert"})
-"""Ops of other dialects in kernels."""
+"""Allowed ops of other dialects in kernels."""
 
 
 def check(
@@ -103,7 +103,7 @@ def check(
     passes: UserPasses | None,
     rendered: Sequence[KernelModule],
 ) -> None:
-    """Raises `NotTrusted` for what of a file's may do more than change kernels."""
+    """Raises `NotTrusted` if a file's scripts, passes or kernels contain anything that is not on the lists."""
     refused = [*_of_passes(checked_passes(passes))]
     for kernel, script in (scripts or {}).items():
         refused += [f"{what} in the script of {kernel!r:.60}" for what in _of_script(str(script))]
@@ -121,7 +121,7 @@ def _of_passes(passes: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def refused_in_pipeline(pipeline: str) -> list[str]:
-    """The passes of a pipeline that a file may not name, and options that it may not give, in words."""
+    """The passes of a pipeline that a file may not name, and the options that it may not give, in words."""
     refused, at, depth, expects = list[str](), 0, 0, True
     while at < len(pipeline):
         letter = pipeline[at]
@@ -147,11 +147,11 @@ def refused_in_pipeline(pipeline: str) -> list[str]:
 
 
 def _mistake(name: str, options: str | None, around: frozenset[str], *, nested: bool = False) -> list[str]:
-    """Why a file may not name a pass, or what passes are nested in; empty if it may."""
+    """The refused pass, op around passes, or options, in words; empty if a file may name them."""
     if nested:
         return [] if name in around and not options else [f"the pass {name!r:.60}"]
     if name in OURS:
-        return []  # its options are read by its own types: numbers, and names of dims
+        return []  # our passes parse their options as numbers and names of dims
     if name not in UPSTREAM and name not in PASSES:
         return [f"the pass {name!r:.60}"]
     if options and not _OPTIONS.fullmatch(options.strip()):
@@ -172,8 +172,8 @@ def _of_text(text: str) -> tuple[str, ...]:
 
 
 def _refused(text: str, allowed: Callable[[str], bool]) -> tuple[str, ...]:
-    """The ops of a text that are not allowed. A text that cannot be looked through is refused as a whole: what this
-    context does not parse another one may."""
+    """The ops of a text that are not allowed. A text that this context cannot parse is refused as a whole, since
+    another context may parse it."""
     try:
         check_text(text, "a file")
         module = parse(text)

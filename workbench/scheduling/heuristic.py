@@ -1,10 +1,10 @@
 """The default mapping: how a kernel is tiled unless the user gives a mapping.
 
-The choice has readable reasons: tiles are as large as the scratchpad allows, as a rule with two slots
+The choice has readable reasons: tiles are as large as the scratchpad allows, usually with two slots
 for everything that moves, yet leave several steps so that a load can hide behind the work before it; lanes are filled
-first. For a contraction the heuristic weighs a few hundred tilings by their bounds
-(`workbench.scheduling.tiling_price`), for any other kernel a few. The choice is a guess about speed and never about
-legality: the schedule checks the scratchpad it really needs.
+first. For a contraction the heuristic compares a few hundred tilings by their bounds
+(`workbench.scheduling.tiling_price`), for any other kernel a few. The choice is a guess about speed, never about
+legality: scheduling then checks the scratchpad bytes that are really needed.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from workbench.scheduling.tiling_price import NEVER, Price, in_short_runs
 from workbench.scheduling.user_mapping import useful_slots
 
 STEPS = 16
-"""Tiles at most: the first load and the last store, which nothing hides, are then a sixteenth of the transfer each."""
+"""The most tiles. The first load and the last store, which no work hides, are then each a sixteenth of the transfer."""
 
 SLOTS = 2
-"""Slots of a buffer that is moved inside a loop: one is worked on while the other is filled or emptied."""
+"""Slots of a buffer that is loaded or stored inside a loop: one is in use while the other is filled or emptied."""
 
 WEIGHED = (SLOTS, 3)
-"""Slots that are weighed for a product: with three, two loads are under way, each of which waits for the memory."""
+"""Numbers of slots that are compared for a product: with three, two loads wait for the memory at the same time."""
 
 TOLERANCE = 0.02
-"""Of contraction tilings estimated this close to the fastest, the one with the fewest slots, and then the fewest and
-largest tiles, is taken."""
+"""Tilings estimated within this fraction of the fastest count as equal. Of these a contraction gets the one with the
+fewest slots, then with the largest tiles."""
 
 
 def choose(
     payload: Payload, machine: Machine, slots: Sequence[int] = WEIGHED, cores: dict[str, int] | None = None
 ) -> Mapping:
-    """The default mapping of a payload on a machine, spread over its cores as said, or as seems best, with one of these
-    numbers of slots, of which the first is the least.
+    """The default mapping of a payload on a machine, with one of these numbers of slots, the smallest first. It is
+    spread over `cores`, or as the prices suggest if that is None.
 
-    More cores are better than fewer unless they are slower: all share one bus, and may load the same bytes more often.
+    More cores are chosen unless they are slower: all share one bus, and may load the same bytes more often.
     """
     ways = splits(payload, len(machine.shares)) if cores is None else [cores]
     priced = [_on_cores(payload, machine, slots, way, cores is not None) for way in ways]
@@ -62,7 +62,7 @@ def choose(
 def _on_cores(
     payload: Payload, machine: Machine, slots: Sequence[int], cores: dict[str, int], asked: bool
 ) -> tuple[float, Mapping]:
-    """The mapping if dims are split over so many cores, and its cycles."""
+    """The estimated cycles and the mapping, if the dims are split over these cores."""
     dealt = dealt_to(payload, machine, cores)
     priced = CorePrice(share(payload, cores), machine, len(dealt))
     mapped = _contraction_mapping if payload.contraction is not None else _vector_mapping
@@ -72,7 +72,7 @@ def _on_cores(
 
 
 class Predictions:
-    """The cycles of mappings of a kernel by which this heuristic would weigh one against others."""
+    """Estimates the cycles of a kernel's mappings, as the heuristic does when it compares tilings."""
 
     def __init__(self, payload: Payload, machine: Machine) -> None:
         self._payload, self._machine = payload, machine
@@ -89,12 +89,12 @@ class Predictions:
 
 
 def _of_all(price: Price, machine: Machine, dealt: Counter[int]) -> float:
-    """Cycles until the last core has worked through its shares, each at a price."""
+    """Cycles until the last core has finished all its shares, each of which costs `price`."""
     speed = speeds(machine)
-    waits = 2 * machine.dram_latency_cycles  # for the first load and the last store, of each share of a core but one
+    waits = 2 * machine.dram_latency_cycles  # for the first load and the last store of each further share of a core
     cycles = max(count * price.cycles(float(speed[core])) + (count - 1) * waits for core, count in dealt.items())
     if len(dealt) > 1:
-        cycles += machine.network.latency_cycles + machine.across_cycles  # they meet
+        cycles += machine.network.latency_cycles + machine.across_cycles  # of the barrier at the end
     return cycles
 
 
@@ -103,7 +103,7 @@ def _reduced_last(payload: Payload) -> tuple[str, ...]:
 
 
 def shrink(mapping: Mapping, payload: Payload) -> Mapping | None:
-    """The next smaller tiling, or None when every tile is one: halves the longest tile, parallel dims first."""
+    """The mapping with its longest tile dim halved, a parallel one if possible; None if no dim can be halved."""
     parallel = [dim for dim in payload.parallel if mapping.tile[dim] > 1]
     cut = [] if payload.keeps_rows else [dim for dim in payload.reduced if dim not in payload.rows]
     candidates = parallel or [dim for dim in cut if mapping.tile[dim] > 1]
@@ -115,12 +115,12 @@ def shrink(mapping: Mapping, payload: Payload) -> Mapping | None:
 
 
 def _vector_mapping(priced: CorePrice, machine: Machine, slots: Sequence[int]) -> tuple[Price, Mapping]:
-    """A core's tiling of a kernel without a product: a sixteenth of the work a step.
+    """A core's tiling of a kernel without a product: each step is a sixteenth of the work.
 
-    Where such a small load does not hide the memory's latency, fewer steps are weighed against it. Elsewhere they are
-    not, though tiles that fill the words of all lanes reduce across lanes less often: the measured chip shows no such
-    gain (docs/accuracy.md), so the cost of a tree across lanes must be settled first. On a machine with blocks they
-    are: where one tensor lies in another order than the rest, small tiles move the same blocks again and again.
+    If so small a load does not hide the memory's latency, fewer steps are tried too; also on a machine with blocks,
+    where small tiles move the same blocks repeatedly if one tensor lies in another order than the rest. Otherwise fewer
+    steps are not tried, although larger tiles reduce across lanes less often: the measured chip shows no such gain
+    (docs/accuracy.md), so the cost of a tree across lanes must be settled first.
     """
     payload = priced.payload
     demand, order = Demand(machine, payload, slots[0]), _reduced_last(payload)
@@ -150,9 +150,9 @@ def _vector_mapping(priced: CorePrice, machine: Machine, slots: Sequence[int]) -
 
 
 def _vector_tile(payload: Payload, machine: Machine, demand: Demand, steps: int, whole: bool) -> dict[str, int]:
-    """Grows a tile from the innermost dim outwards, to its part of the work or as far as it fits.
+    """Grows a tile from the innermost dim outwards, to one of `steps` parts of the work or as far as it fits.
 
-    Reduced dims are `whole` when a row fits; otherwise they are walked in tiles, once per reduction.
+    With `whole`, reduced dims are not cut; otherwise they are walked in tiles, once per reduction.
     """
     tile = {dim: extent if whole and dim in payload.reduced else 1 for dim, extent in payload.dims.items()}
     goal = max(math.prod(payload.dims.values()) // steps, machine.vector_elements(payload.widest_bytes))
@@ -165,15 +165,16 @@ def _vector_tile(payload: Payload, machine: Machine, demand: Demand, steps: int,
 
 
 def _growth_order(payload: Payload, machine: Machine, whole: bool) -> list[str]:
-    """Innermost first, so that DRAM is read in long runs; a split reduction fills the lanes with rows before that."""
+    """The dims in which a tile grows, innermost first, so that DRAM is read in long runs; reduced dims come last, so
+    that a split reduction fills the lanes with rows."""
     fixed = {*outermost(payload), *(payload.reduced if whole else ())}
     free = [dim for dim in payload.in_memory if dim not in fixed]
     return sorted(free[::-1], key=lambda dim: dim in payload.reduced)
 
 
 def _packed(dim: str, tile: dict[str, int], payload: Payload, machine: Machine) -> int:
-    """The multiple that a tile should have along a dim: the lanes for the innermost, then the elements of a lane, and
-    the rows of a block for the dim next to the innermost."""
+    """The number whose multiple a tile's size along a dim should be: the lanes for the innermost dim; for others enough
+    to fill the elements of a lane, and for the second innermost also the rows of a block."""
     *outer, innermost = payload.in_memory
     if dim == innermost:
         return machine.vector.lanes
@@ -188,14 +189,14 @@ def _round_to(size: int, multiple: int, extent: int) -> int:
 
 
 def _largest(extent: int, size: int, tile: dict[str, int], dim: str, demand: Demand) -> int:
-    """The largest extent up to `size` that fits, halving; 1 always stays."""
+    """The first of `size`, its half, its quarter and so on with which the tile fits, at least 1."""
     while size > 1 and not demand.fits(tile | {dim: size}):
         size = -(-size // 2)
     return min(size, extent)
 
 
 def _contraction_mapping(priced: CorePrice, machine: Machine, slots: Sequence[int]) -> tuple[Price, Mapping]:
-    """A core's tiling of a contraction, and its bound."""
+    """The price and the mapping of a core's best tiling of a contraction."""
     payload = priced.payload
     cuts = [payload.windows[cut:] for cut in range(len(payload.windows) + 1)]
     for windows, least in [*((windows, False) for windows in cuts), ((), True)]:
@@ -222,21 +223,20 @@ def _contraction_mapping(priced: CorePrice, machine: Machine, slots: Sequence[in
 
 
 def _matrix_points(tile: dict[str, int], payload: Payload) -> int:
-    """Points of a tile in one matrix of a batch. That a tile has more matrices saves no byte, as each has its own."""
+    """Points of a tile in one matrix of a batch. More matrices in a tile save no bytes, since no two share data."""
     return math.prod(size for dim, size in tile.items() if payload.kinds.get(dim) != "b")
 
 
 def _useful(slots: Sequence[int], tile: dict[str, int], payload: Payload) -> list[int]:
-    """The least number of slots, and others that the loops have rounds for."""
+    """The least number of slots, and those larger numbers that the loops have enough iterations for."""
     return [count for count in slots if count == slots[0] or useful_slots(count, tile, payload.dims) == count]
 
 
 def _orders(payload: Payload, tile: dict[str, int]) -> list[tuple[str, ...]]:
-    """The dims as they come; where rows and columns of the output are cut, also with its rows innermost.
+    """The orders to try: the dims as they are, reduced ones last; and a second one if rows and columns are both cut.
 
-    Then a tile of the columns' operand stays in place while rows pass by.
-
-    Where windows move, the second has the output's columns innermost: an input tile, with its halo, stays in place.
+    The second has the output's rows innermost of the parallel dims: a tile of the operand with the columns stays in
+    place meanwhile. If windows move, it has the output's columns there: an input tile, with its halo, stays in place.
     """
     usual = _reduced_last(payload)
     cut = {kind for dim, kind in payload.kinds.items() if tile[dim] < payload.dims[dim]}
@@ -247,9 +247,9 @@ def _orders(payload: Payload, tile: dict[str, int]) -> list[tuple[str, ...]]:
 
 
 def _candidates(payload: Payload, machine: Machine, windows: Sequence[str], least: bool) -> Iterator[dict[str, int]]:
-    """Tilings with the given dims of the window whole, and others of it cut into single rows.
+    """Tilings that leave these dims of the window whole and cut its other dims to size 1.
 
-    The `least` ones leave part of the array empty, for a scratchpad too small for tiles that fill it.
+    With `least`, tiles are so small that part of the array stays empty, for a scratchpad too small for larger tiles.
     """
     names = list(payload.dims)
     cut = [dim for dim in payload.windows if dim not in windows]
@@ -259,7 +259,7 @@ def _candidates(payload: Payload, machine: Machine, windows: Sequence[str], leas
 
 
 def _sizes(payload: Payload, machine: Machine, dim: str, least: bool) -> set[int]:
-    """Tiles worth a look: multiples of the array's extent, whole windows, few cuts through a row of an image."""
+    """Sizes worth trying for a dim: multiples of the array's extent, whole windows, few cuts through an image's row."""
     extent, kind = payload.dims[dim], payload.kinds.get(dim, "")
     rows = [each for each in payload.dims if payload.kinds.get(each) == "m"]
     if kind in ("w", "") or dim in payload.rows:
@@ -272,8 +272,8 @@ def _sizes(payload: Payload, machine: Machine, dim: str, least: bool) -> set[int
     step = machine.array.columns if kind == "n" else machine.array.rows
     if least:
         return {min(extent, -(-step // 2**power)) for power in range(step.bit_length() + 1)}
-    if extent <= 4 * step:  # of few tiles, halves may overlap better than they fill the array
+    if extent <= 4 * step:  # with few tiles, half-filled arrays may cost less than the lost overlap
         step = -(-step // 2)
     counts = {-(-extent // (step * 2**power)) for power in range(extent.bit_length())}
-    even = {-(-extent // (step * count)) * step for count in counts}  # as many tiles, with no short one left over
+    even = {-(-extent // (step * count)) * step for count in counts}  # as many tiles, of sizes as equal as possible
     return {extent, *(size for size in even if size < extent)}

@@ -1,12 +1,12 @@
-"""Scheduled kernels kept on disk from one process to the next.
+"""Keeps scheduled kernels on disk from one process to the next.
 
-An entry is the scheduled kernel's record as JSON and its tile program in the program's own file format; no pickle. Its
-key covers scheduling's inputs (`identity.schedule_key`) and scheduling itself: the sources of the workbench and the
-simulator, and the versions of the wheels below them. A change of any of them makes old entries unreachable; they go
-when room is needed.
+An entry is the scheduled kernel's record as JSON and its tile program in the program's own file format; no pickle. The
+key covers scheduling's inputs (`kernel_identity.schedule_key`) and scheduling itself: the sources of the workbench and
+the simulator, and the versions of the wheels below them. After a change of any of these, old entries are never found;
+they are removed when room is needed.
 
-`ATEN_WORKBENCH_CACHE` moves the folder, `ATEN_WORKBENCH_CACHE_MB` bounds it, `ATEN_WORKBENCH_KERNEL_CACHE=off` does
-without.
+`ATEN_WORKBENCH_CACHE` moves the folder, `ATEN_WORKBENCH_CACHE_MB` limits its size, and
+`ATEN_WORKBENCH_KERNEL_CACHE=off` turns the store off.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LENGTH_BYTES = 8
 
 class KernelStore:
     """Scheduled kernels by the key of their inputs. A kernel that a journey of this process still holds is not read
-    again: turning a knob of one kernel keeps all others at hand."""
+    from disk again: after a knob of one kernel is turned, all others are still in memory."""
 
     def __init__(self, folder: Path) -> None:
         self.store = Store(folder)
@@ -70,7 +70,7 @@ def default_store() -> KernelStore | None:
 
 @cache
 def _store_in(folder: Path) -> KernelStore:
-    """One store a folder and process, so that it warns once and counts everything."""
+    """The only store of a folder in this process, so that it warns once and counts all hits."""
     return KernelStore(folder)
 
 
@@ -91,5 +91,5 @@ def unpack(data: bytes) -> ScheduledKernel | None:
 
 
 def versioned(key: str) -> str:
-    """The key under which this version of the workbench keeps it."""
+    """The key with the versions of this workbench and its wheels added."""
     return f"{key} {made_by()}"

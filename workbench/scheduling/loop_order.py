@@ -8,9 +8,9 @@ from workbench.mlir.named_dims import Access, Payload
 
 
 def inside_reduced(payload: Payload, tile: Mapping[str, int], order: Sequence[str]) -> tuple[str, ...]:
-    """Parallel dims whose loops are inside one over a reduced dim, outermost first; `payload` is a core's share.
+    """Parallel dims whose loops are inside a loop over a reduced dim, outermost first; `payload` is a core's share.
 
-    The sums of all their tiles are in the scratchpad at once, until the reduction is done.
+    The sums of all tiles along these dims stay in the scratchpad until the reduction is done.
     """
     tiled = [dim for dim in order if tile[dim] < payload.dims[dim]]
     first = next((place for place, dim in enumerate(tiled) if dim in payload.reduced), len(tiled))
@@ -18,8 +18,9 @@ def inside_reduced(payload: Payload, tile: Mapping[str, int], order: Sequence[st
 
 
 def refused_order(payload: Payload, tile: Mapping[str, int], order: Sequence[str]) -> str:
-    """Why a kernel cannot have this order, empty when it can: one of several products would load what they share for
-    each of them, and what is stored before the kernel's last op would be moved with every part of its sums."""
+    """The reason why a kernel cannot have this order, empty if it can. With a parallel loop inside a reduced one,
+    several products would each load their shared operand, and results stored before the kernel's last op would be
+    stored again in every iteration of the reduction."""
     inside = inside_reduced(payload, tile, order) if payload.products > 1 or payload.stored_before_last else ()
     if not inside:
         return ""
@@ -36,7 +37,8 @@ def refused_order(payload: Payload, tile: Mapping[str, int], order: Sequence[str
 
 
 def refused_cut(payload: Payload, tile: Mapping[str, int], dims: Mapping[str, int]) -> str:
-    """Why a kernel cannot have a tile that cuts a reduced dim, empty when it can. `dims` are those it then has."""
+    """The reason why a kernel cannot have a tile that cuts a reduced dim, empty if it can. `dims` are the kernel's dims
+    if its reductions are split."""
     if dims == payload.dims:
         return ""
     cut = ", ".join(dim for dim in payload.reduced if tile[dim] < payload.dims[dim])
@@ -47,9 +49,9 @@ def refused_cut(payload: Payload, tile: Mapping[str, int], dims: Mapping[str, in
 
 
 def loops_of(access: Access, payload: Payload, tile: Mapping[str, int], order: Sequence[str]) -> list[str]:
-    """The loops that a tensor is moved in, outermost first: inner ones that it does not depend on leave it in place.
+    """The loops in whose iterations a tensor is moved, outermost first, without inner loops that do not index it.
 
-    What no reduced dim moves is used before or after the reduction, by loops over parallel dims alone.
+    A tensor without reduced dims is used before or after the reduction, in loops over parallel dims alone.
     """
     reduces = any(dim in payload.reduced for dim in access.dims)
     loops = [dim for dim in order if tile[dim] < payload.dims[dim] and (reduces or dim not in payload.reduced)]

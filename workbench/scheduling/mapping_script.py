@@ -1,16 +1,16 @@
 """A mapping written down as a transform-dialect script.
 
-Where the kernel is spread over cores, the op that makes the output is first cut into their shares, by an `scf.forall`,
-and everything it reads is fused into that. The two levels below are within each share.
+If the kernel is spread over cores, the op that makes the output is first cut into the cores' shares, by an
+`scf.forall`, and everything this op reads is fused into it. Within each share there are two levels of loops.
 
-Two levels. The outer loops walk tiles of the parallel dims: the op that makes the output is tiled and everything
-it reads is fused into its loops, so that intermediate tiles never leave the scratchpad. The inner loops walk tiles of
-the reduced dims: a contraction accumulates along k, and what makes its operands is fused into that loop; in a
-reduction kernel every op over the reduced dim gets its own
-inner loop (two ops cannot share one, since the second needs the finished result of the first).
+The outer loops walk tiles of the parallel dims: the op that makes the output is tiled and everything it reads is fused
+into its loops, so that intermediate tiles never leave the scratchpad. The inner loops walk tiles of the reduced dims: a
+contraction accumulates along k, and the ops that make its operands are fused into that loop; in a reduction kernel
+every op over the reduced dim gets its own inner loop (two ops cannot share a loop, since the second needs the finished
+result of the first).
 
 A parallel dim that the order has inside a reduced one is walked by the inner loops. Then the sums of all its tiles stay
-in the scratchpad, and what is left to do with them, storing them at least, has loops of its own after the reduction.
+in the scratchpad, and the ops that use the sums, at least the store, get their own loops after the reduction.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HANDLE = "!transform.any_op"
 
 
 def splits_reduction(payload: Payload, mapping: Mapping) -> bool:
-    """True if a vector reduction is walked in tiles, so that its elementwise neighbours must be recomputed per pass."""
+    """True if a vector reduction is walked in tiles: its elementwise neighbours are then recomputed in each walk."""
     return payload.contraction is None and any(mapping.tile[dim] < payload.dims[dim] for dim in payload.reduced)
 
 
@@ -70,7 +70,7 @@ def _spread(payload: Payload, mapping: Mapping) -> list[str]:
     return [
         f"  %op{last.id}cores = {_match(last)}",
         f"  %share{last.id}, %cores{last.id} = transform.structured.{cut} : ({_HANDLE}) -> ({_HANDLE}, {_HANDLE})",
-        # What all shares read whole is not fused into them, yet each core has a scratchpad of its own to make it in.
+        # Values that all shares read whole are not fused by this, but each core must make them in its own scratchpad.
         *(line for op in reversed(shared) for line in _moved(op, f"%cores{last.id}", "cores")),
         _CLEAN.format(f"{last.id}cores"),
     ]
@@ -87,7 +87,7 @@ def _outer(payload: Payload, mapping: Mapping, inside: tuple[str, ...]) -> list[
 
 
 def _is_alone(payload: Payload) -> bool:
-    """True if the last op is a copy of an argument: of memrefs, into whose loops nothing is fused."""
+    """True if the last op is a copy of an argument: it works on memrefs, into whose loops nothing can be fused."""
     return payload.last.role == "copy" and not payload.reduced
 
 
@@ -99,15 +99,15 @@ def _inner_sizes(op: PayloadOp, payload: Payload, mapping: Mapping, inside: tupl
 
 
 def _walked(op: PayloadOp, payload: Payload) -> tuple[str, ...]:
-    """The reduced dims that an op walks in loops of its own."""
+    """The reduced dims that an op walks in its own loops."""
     if payload.contraction is None:
         return payload.reduced
     return op.reduced if op is payload.contraction else ()
 
 
 def _has_own_loops(op: PayloadOp, payload: Payload) -> bool:
-    """True if an op has loops over the dims inside a reduced one: what is done with the sums in the end, and the zeros
-    from which a product's start, since an array starts from them by itself if it is a tile."""
+    """True if an op has its own loops over the parallel dims inside a reduced one: the last op, which uses the sums,
+    and the fill with zeros of a product's sums, which needs no instruction if it fills just one tile."""
     product = payload.contraction
     zeros = product is not None and op.role == "fill" and {*op.loops} == {*product.loops} - {*product.reduced}
     return zeros or op is payload.last
@@ -121,7 +121,7 @@ def _tile(
     kind: str,
     into: tuple[PayloadOp, ...] = (),
 ) -> list[str]:
-    """Tiles an op, and moves others that it reads `into` its loops."""
+    """The lines that tile an op, and that fuse the ops `into`, which it reads, into its loops."""
     loops = sum(size > 0 for size in sizes)
     permutation = sorted(range(len(sizes)), key=lambda loop: order.index(op.loops[loop]))
     interchange = "" if loops < 2 or permutation == sorted(permutation) else f" interchange = {permutation}"
@@ -142,7 +142,7 @@ def _tile(
 
 
 def _moved(op: PayloadOp, loop: str, level: str) -> list[str]:
-    """The op computed, or as much of it as a tile reads, where the loop reads it."""
+    """The lines that fuse an op into a loop, which then computes only the part that its tile reads."""
     name = f"{op.id}{level}"
     return [
         f"  %op{name} = {_match(op)}",

@@ -1,12 +1,12 @@
-"""The mappings that a kernel could have: every combination of tiles, order, slots and cores that is legal.
+"""The mapping space of a kernel: every legal combination of tiles, order, slots and cores.
 
-Legal is what fits the scratchpad by `Demand`, has boxes of few enough axes, and keeps rows whole that a kernel reduces
-after a product. Of each dim a ladder of sizes is taken, as fine as leaves the space small enough to look through; loops
-of very many rounds are left out, since each round waits for memory.
+A mapping is legal if it fits the scratchpad by `Demand`, has boxes of few enough axes, and keeps rows whole that a
+kernel reduces after a product. The sizes of each dim come from a ladder, the finest one that keeps the space small
+enough to look through; loops with very many iterations are left out, since each iteration waits for memory.
 
-The cycles that a mapping takes at the least are a bound and no guess, unlike the heuristic's price: no latency, no wait
-and no overhead, transfers at the rate of long streams, and every array full. So a mapping whose bound is no better than
-the cycles of another need not be tried.
+The least cycles of a mapping are a bound, no guess like the heuristic's price: they assume no latency, waits or
+overhead, transfers at the rate of long streams, and full arrays. So a mapping whose bound is no better than another
+mapping's cycles need not be tried.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from workbench.scheduling.scratchpad_demand import Demand
 from workbench.scheduling.user_mapping import UserMapping, as_given, rounds_of, useful_slots
 
 MOST_CANDIDATES = 8192
-"""The largest space; a ladder that makes a larger one is replaced by a coarser one."""
+"""The most mappings of a space; if a ladder gives more, the next coarser ladder is used."""
 
 MOST_ROUNDS = 1024
-"""Rounds of all loops together, on a core: a program of so many tiles takes seconds to schedule, and is slow."""
+"""The most tiles of a core, over all loops: a program of so many tiles takes seconds to schedule, and runs slowly."""
 
 MOST_SLOTS = 3
-"""Slots of a buffer: with three, two loads are under way while a tile is worked on."""
+"""The most slots of a buffer: with three, two loads are under way while a tile is in use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A legal mapping, the heuristic's guess at its cycles, and a bound that they cannot go below."""
+    """A legal mapping, the heuristic's estimate of its cycles, and a lower bound for them."""
 
     mapping: Mapping
     predicted: float
@@ -54,14 +54,15 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """Candidates, those that are predicted to be fastest first, and in words how finely dims are cut."""
+    """The candidates, fastest prediction first, and the name of the ladder of sizes."""
 
     candidates: tuple[Candidate, ...]
     ladder: str
 
 
 def mapping_space(payload_with: Callable[[int], Payload], machine: Machine, today: Mapping) -> Space:
-    """The space of a kernel with the payload that a number of slots needs; it has today's mapping in any case."""
+    """The space of a kernel; it always contains `today`, the current mapping. `payload_with` returns the payload that a
+    mapping with a number of slots tiles."""
     found, ladder = _found(payload_with, machine)
 
     @functools.cache
@@ -77,7 +78,7 @@ def mapping_space(payload_with: Callable[[int], Payload], machine: Machine, toda
 
 
 def _found(payload_with: Callable[[int], Payload], machine: Machine) -> tuple[list[Mapping], str]:
-    """The mappings by the finest ladder that does not make too many, and its name."""
+    """The mappings of the finest ladder that does not give too many, and the ladder's name."""
     found, name = list[Mapping](), ""
     for name, ladder in _LADDERS.items():
         found = [*itertools.islice(_legal(payload_with, machine, ladder), MOST_CANDIDATES + 1)]
@@ -92,10 +93,10 @@ def _key(mapping: Mapping) -> tuple[object, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Ladder:
-    """The sizes of each dim, and how many orders of the same tile."""
+    """A rule for the sizes of each dim, and the most orders of one tile."""
 
     sizes: Callable[[int, int], set[int]]
-    """Of a dim's extent, and the extent of the unit that works along it."""
+    """Returns the sizes, from a dim's extent and the extent of the unit that works along the dim."""
     orders: int = 6
 
 
@@ -122,8 +123,8 @@ def _legal(payload_with: Callable[[int], Payload], machine: Machine, ladder: _La
 
 
 def _orders(payload: Payload, tile: dict[str, int]) -> Iterator[tuple[str, ...]]:
-    """Orders of the dims that have a loop: first those with reduced ones last, as they come and with a product's
-    columns innermost, so that other operands stay while these pass by; then all others."""
+    """All orders of the dims, those that have a loop permuted. First come orders with the reduced dims last, beginning
+    with the given order and that with a product's columns innermost, which keeps the other operand in place."""
     looped = [dim for dim in payload.dims if tile[dim] < payload.dims[dim]]
     still = [dim for dim in payload.dims if dim not in looped]
     parallel = [dim for dim in looped if dim not in payload.reduced]
@@ -140,29 +141,29 @@ def _orders(payload: Payload, tile: dict[str, int]) -> Iterator[tuple[str, ...]]
 
 
 def _halves(extent: int, least: int, factor: int = 2) -> set[int]:
-    """The dim's halves, or smaller parts by another factor, down to a size."""
+    """The extent, and its parts when divided by `factor` again and again, down to the size `least`."""
     return {size for power in range(extent.bit_length()) if (size := -(-extent // factor**power)) >= least} | {extent}
 
 
 def _to_least(extent: int, step: int) -> set[int]:
-    """The dim's halves, down to the unit's extent, half of it or an eighth where the dim is hardly longer than that."""
+    """The halves of the extent, down to the unit's extent; down to a half or an eighth of that for a short dim."""
     return _halves(extent, max(step // (1 if extent > 4 * step else 2 if extent > 2 * step else 8), 1))
 
 
 def _multiples(extent: int, step: int) -> set[int]:
-    """Every multiple of the unit's extent, and the halves of these and of the dim."""
+    """Every multiple of the unit's extent, and the halves of the dim's extent."""
     return _to_least(extent, step) | set(range(step, extent + 1, step))
 
 
 def _even(extent: int, step: int) -> set[int]:
-    """Sizes that cut the dim into one to eight parts or a power of two, in whole multiples of the unit's extent."""
+    """Sizes that cut the dim into one to eight parts or a power of two, rounded up to the unit's extent, and halves."""
     counts = {*range(1, 9), *(2**power for power in range(extent.bit_length()))}
     sizes = {-(-extent // count) for count in counts}
     return {min(extent, -(-size // step) * step) for size in sizes} | _to_least(extent, step)
 
 
 def _quarters(extent: int, step: int) -> set[int]:
-    """Every other of the halves."""
+    """The extent, its quarter, sixteenth and so on, down to the unit's extent."""
     return _halves(extent, step, 4)
 
 
@@ -177,7 +178,8 @@ _LADDERS: dict[str, _Ladder] = {
 
 
 def _step(payload: Payload, machine: Machine, dim: str) -> int:
-    """The extent of the unit that works along a dim: the array's rows and columns, the lanes along the innermost."""
+    """The extent of the unit that works along a dim: the array's rows or columns; without a product, the lanes for the
+    innermost dim; the whole dim for a window; else 1."""
     kind = payload.kinds.get(dim, "")
     rows = [each for each in payload.dims if payload.kinds.get(each) == "m"]
     if payload.contraction is None:
@@ -190,12 +192,13 @@ def _step(payload: Payload, machine: Machine, dim: str) -> int:
 
 
 def _least_cycles(payload: Payload, machine: Machine, mapping: Mapping) -> int:
-    """A bound that no schedule of this mapping can go below."""
+    """A lower bound for the cycles of every schedule of this mapping."""
     return max(_bus(payload, machine, mapping), _arrays(payload, machine))
 
 
 def _bus(payload: Payload, machine: Machine, mapping: Mapping) -> int:
-    """The bytes that its loops load and store. Several memories of chiplets are no one bus: then there is no bound."""
+    """The least cycles of the bus, for the bytes that the mapping's loops load and store; 0, no bound, with several
+    chiplets, as they have several memories."""
     if figure(machine, "chiplets") != 1:
         return 0
     rate = machine.bus_bytes_per_cycle if machine.dram.kind == "simple" else machine.dram_bytes_per_cycle
@@ -210,15 +213,15 @@ def _bus(payload: Payload, machine: Machine, mapping: Mapping) -> int:
 
 
 def _is_plain(access: Access) -> bool:
-    """True if each of its elements is loaded: not of a border, nor between the elements that a window touches."""
+    """True if every element of the tensor is transferred: it has no padding, and no window skips elements."""
     return not access.padded and all(
         len(terms) < 2 and all(factor == 1 for _, factor in terms) for terms in access.axes
     )
 
 
 def _times(access: Access, payload: Payload, mapping: Mapping) -> int:
-    """Number of times the whole tensor is transferred: once per iteration of each loop that does not index it, unless
-    no loop inside does. Where there is no product, ops have loops of their own, so once is all that is sure."""
+    """The least number of times that the whole tensor is transferred: once per iteration of each loop that does not
+    index it but has a loop inside that does. Without a product, ops have their own loops, so only once is certain."""
     if access.is_output or payload.contraction is None:
         return 1
     mine = share(payload, mapping.cores).dims
@@ -232,7 +235,8 @@ def _times(access: Access, payload: Payload, mapping: Mapping) -> int:
 
 
 def _arrays(payload: Payload, machine: Machine) -> int:
-    """The products, with every cell of every array at work. Where tiles of zeros are left out none may be left."""
+    """The least cycles of the arrays for the products, with every cell at work; 0, no bound, if tiles of zeros are
+    skipped."""
     if payload.contraction is None or machine.core.skips_zero_tiles:
         return 0
     passes = matmul_passes(machine, payload.factor_bytes)

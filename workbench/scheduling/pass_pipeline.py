@@ -1,9 +1,9 @@
 # pyright: reportUnknownVariableType=false
 """Pass pipelines with a snapshot after each step.
 
-A step is a pipeline string: upstream's passes, or one pass in Python, ours (`npu-...{options}`) or a user's. Running
-a step's pipeline on the text of the step before gives its text again: that is what the pass explorer and the tests do.
-passes/kernel_pass.py prints passes in Python as such a string and parses them.
+A step is a pipeline string: MLIR's passes, or one pass in Python, ours (`npu-...{options}`) or a user's. Running a
+step's pipeline on the text after the previous step gives the step's text again, as the pass explorer and the tests do.
+passes/kernel_pass.py prints a pass in Python as such a string and parses it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from workbench.scheduling.passes.our_passes import OUR_PASSES
 from workbench.scheduling.passes.pass_places import OURS
 
 _OP = "see current operation:"
-"""So begins MLIR's note of the op that it refuses."""
+"""The beginning of MLIR's note about the op that it refuses."""
 _OP_LETTERS = 200
 _OF_ERASING = (
     "A pass must replace all uses of an op's results before it erases the op, and must not touch it afterwards"
@@ -39,17 +39,17 @@ _ONE_PASS = re.compile(r"([a-z0-9-]+)(?:\{(.*)\})?", re.DOTALL)
 
 @dataclass
 class PassTrace:
-    """A module under work, and the snapshots taken of it."""
+    """A module that passes change, and a snapshot after each step."""
 
     module: ir.Module
     snapshots: list[Snapshot] = field(default_factory=list[Snapshot])
     origins: list[frozenset[int]] = field(default_factory=list[frozenset[int]])
-    """Which origin ids some op still names, after each step."""
+    """The origin ids that some op still names, after each step."""
     after: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """A user's pipelines, by the step that each runs after."""
+    """The user's pipelines, by the name of the step after which they run."""
 
     def run(self, name: str, pipeline: str | KernelPass | ModulePass) -> None:
-        """Runs one step in place, and the user's pipelines after it, and records each."""
+        """Runs one step in place, then the user's pipelines for it; takes a snapshot after each."""
         self._run(name, str(pipeline))
         for wanted in self.after.get(name, ()):
             self._run(f"yours: {wanted}", wanted)
@@ -69,7 +69,7 @@ class PassTrace:
         self.origins.append(origins_in(self.module))
 
     def last_seen(self, origin: int) -> str:
-        """The step after which no op names this origin any more; empty when some op still does."""
+        """The first step after which no op names this origin; empty if an op still names it."""
         for step, alive in zip(self.snapshots, self.origins, strict=True):
             if origin not in alive:
                 return step.name
@@ -77,14 +77,14 @@ class PassTrace:
 
 
 def reproduce(text: str, pipeline: str) -> str:
-    """The text that a recorded step makes of the text before it."""
+    """The module's text after a pipeline, run on the text before it."""
     module = parse(text)
     run_pipeline(module, pipeline)
     return print_module(module)
 
 
 def run_pipeline(module: ir.Module, pipeline: str) -> None:
-    """Upstream's passes or one of ours, in place."""
+    """Runs a pipeline in place: MLIR's passes, or one pass in Python."""
     match = _ONE_PASS.fullmatch(pipeline)
     function = _python_pass(match[1], match[2] or "", pipeline) if match else None
     if match is None or function is None:
@@ -104,8 +104,8 @@ def run_pipeline(module: ir.Module, pipeline: str) -> None:
 
 
 def _refusal(error: ir.MLIRError) -> str:
-    """Says why MLIR refuses the module that a user's pass left, each reason with the beginning of its op: the module is
-    in no file of the user's, so that a line of it would say nothing."""
+    """MLIR's reasons to refuse the module that a user's pass left, each with the beginning of its op. Lines of the
+    module are left out, since it is in no file of the user."""
     told = "; ".join(f"{item.message}{_op_of(item)}" for item in error.error_diagnostics)
     return f"left a module that MLIR refuses: {told}" + (f"\n  {_OF_ERASING}" if "unlinked" in told else "")
 
@@ -119,16 +119,16 @@ def _op_of(item: ir.DiagnosticInfo) -> str:
 
 
 def _those_there_are(name: str) -> str:
-    """A hint where MLIR has no pass of this name."""
+    """A hint for the case that MLIR has no pass of this name: the passes that exist."""
     meant = did_you_mean(name, (*PASSES, *OUR_PASSES, "canonicalize", "cse", "sccp", "symbol-dce"))
     yours = ", ".join(PASSES) or "none; @wb.mlir_pass makes them"
     return f"{meant}; passes are MLIR's, those of the workbench ({', '.join(OUR_PASSES)}) and yours ({yours})"
 
 
 def _run_users(function: Callable[[ir.Module], object], module: ir.Module, pipeline: str, who: str) -> None:
-    """Runs a user's own pass; its exceptions, and a module that lost its kernel, become errors that name the pass.
+    """Runs a user's pass; its exceptions, and a module without exactly one kernel, become errors that name the pass.
 
-    A fork of this process runs it first: a pass that reads an op which it erased ends its process.
+    A fork of this process runs the pass first: one that reads an op after erasing it crashes its process.
     """
     _try_users(function, module, pipeline, who)
     try:
@@ -150,7 +150,7 @@ def _try_users(function: Callable[[ir.Module], object], module: ir.Module, pipel
         function(module)
         try:
             module.operation.verify()
-        except ir.MLIRError as error:  # a module with an op that was erased is not even safe to free here
+        except ir.MLIRError as error:  # with an erased op in use, the module is not even safe to free here
             return _refusal(error)
         print_module(module)
         return ""
@@ -160,7 +160,7 @@ def _try_users(function: Callable[[ir.Module], object], module: ir.Module, pipel
 
 
 def _python_pass(name: str, options: str, pipeline: str) -> Callable[[ir.Module], object] | None:
-    """A pass in Python with its options; None for upstream's."""
+    """The pass in Python with its options, as a function of a module; None for MLIR's passes."""
     if name.startswith(OURS) and name not in OUR_PASSES:
         raise PassError(pipeline, (Problem(f"no pass {name!r}; ours are {', '.join(OUR_PASSES)}"),))
     made = OUR_PASSES.get(name) or PASSES.get(name)
@@ -176,7 +176,7 @@ def _python_pass(name: str, options: str, pipeline: str) -> Callable[[ir.Module]
 
 
 def count_ops(module: ir.Module) -> int:
-    """Operations in a module, without the script that may stand beside the kernel."""
+    """The number of operations in a module, without an attached script."""
     count = 0
 
     def visit(op: ir.Operation) -> ir.WalkResult:

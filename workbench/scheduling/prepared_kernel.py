@@ -1,7 +1,7 @@
-"""A kernel prepared for tiling: its ops brought into shape and named, whole or with its reductions split.
+"""Prepares a kernel for tiling: rewrites and names its ops, in a form with whole reductions or with split ones.
 
-Reshapes between ops move to the kernel's border, where tiling sees none: the channels of a grouped convolution are two
-dims of its result and one of what follows.
+Reshapes between ops, such as the one that merges the groups and channels of a grouped convolution, are moved to the
+kernel's border, where tiling does not see them.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
 
 
 Near = frozenset[int]
-"""Arguments of a kernel that the common memory serves whenever it runs."""
+"""The numbers of the arguments that the common memory serves in every launch of a kernel."""
 
 _FUSE = "func.func(linalg-fuse-elementwise-ops),canonicalize,cse"
 
 
 def context_for(passes: Dict[str, tuple[str, ...]] | None) -> ir.Context:
-    """A context for these pipelines of the user's: passes that users register may make ops of any dialect."""
+    """A context for these user pipelines: with any, it has every dialect, since user passes may make any op."""
     return new_context(every_dialect=bool(passes))
 
 
 class PreparedKernel:
-    """A kernel prepared for tiling, in its two forms, each made when needed."""
+    """A kernel prepared for tiling, in two forms: with whole and with split reductions. Each is made when needed."""
 
     def __init__(
         self, rendered: KernelModule, context: ir.Context, passes: Dict[str, tuple[str, ...]], near: Near = frozenset()
@@ -61,7 +61,7 @@ class PreparedKernel:
         self._payloads: dict[bool, Payload] = {}
 
     def payload(self, *, split: bool) -> Payload:
-        """The kernel's ops over its named dims."""
+        """The kernel's ops over its named dims, in one of the two forms."""
         if split not in self._payloads:
             trace = self._traces[split] = self.take(split)
             with trace.module.context:
@@ -69,11 +69,11 @@ class PreparedKernel:
         return self._payloads[split]
 
     def payload_with(self, machine: Machine, slots: int) -> Payload:
-        """The payload that a mapping with so many slots tiles: with them a long reduction may have to be split."""
+        """The payload that a mapping with `slots` slots tiles: split if rows do not fit with so many slots."""
         return self.payload(split=not rows_fit(self.payload(split=False), machine, slots))
 
     def take_for(self, payload: Payload, mapping: Mapping) -> PassTrace:
-        """The form that a mapping tiles."""
+        """Returns the form that a mapping tiles, for the caller to change; `MappingError` if the mapping cannot be."""
         split = splits_reduction(payload, mapping)
         if split and (refused := refused_cut(payload, mapping.tile, self.payload(split=True).dims)):
             raise MappingError(self.rendered.kernel, refused, "tile")
@@ -86,18 +86,18 @@ class PreparedKernel:
         return trace
 
     def refuses_cut(self, payload: Payload, mapping: Mapping) -> bool:
-        """True if a mapping cuts a reduced dim in a kernel that would have other dims then."""
+        """True if a mapping cuts a reduced dim of a kernel whose split form has other dims."""
         return splits_reduction(payload, mapping) and self.payload(split=True).dims != payload.dims
 
     def take(self, split: bool) -> PassTrace:
-        """The form itself, which the caller may change."""
+        """Returns one of the two forms, for the caller to change."""
         return self._traces.pop(split, None) or _prepare(self.rendered, self._context, self._passes, split=split)
 
 
 def _prepare(
     rendered: KernelModule, context: ir.Context, passes: Dict[str, tuple[str, ...]], *, split: bool
 ) -> PassTrace:
-    """Prepares the ops for tiling: no unit dims, elementwise neighbours fused, every op named."""
+    """Prepares the ops for tiling: drops unit dims, fuses elementwise neighbours, names every op."""
     trace = PassTrace(parse(rendered.located, context), after=passes)
     trace.run_if(holds_tosa, "tosa to linalg", TO_LINALG)
     trace.run("open named ops", generalize)
@@ -131,10 +131,10 @@ def _prepare(
 
 
 def _fuse(trace: PassTrace, name: str) -> None:
-    """Fuses elementwise neighbours, until no reshape is left between two ops or none goes away any more.
+    """Fuses elementwise neighbours, again and again until no reshape is left between two ops or their number stays.
 
-    MLIR moves an op across its reshape when nothing else reads it. An op that two others read has two equal reshapes
-    at first, which are one after a round; the next round moves the op.
+    MLIR moves an op across its reshape if nothing else reads the op. An op with two readers has two equal reshapes at
+    first; one round merges them, and the next round moves the op.
     """
     trace.run(name, _FUSE)
     left, before = _reshapes_between(trace.module), 0

@@ -1,4 +1,4 @@
-"""Scheduling: every distinct kernel of a graph once, as its mapping or script says, and the order of the launches."""
+"""Schedules every distinct kernel of a graph once, by its mapping or script, and plans the launches."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def schedule(
     code: UserCode | None = None,
     near: Dict[str, Near] | None = None,
 ) -> ScheduledProgram:
-    """Every distinct kernel in the scheduled form for `machine`, and the order of the launches.
+    """Returns every distinct kernel in the scheduled form for `machine`, and the launches in order.
 
-    Kernels that are the same function share one schedule, under the name of the first of them. A mapping of that name
-    is for all of them; one of another's name is for that one alone, and one of a pattern for those that it matches. A
-    kernel in `store` is not made again; with passes of the user's, whose code no key covers, the store is not used.
-    `near` are arguments, by kernel, that the common memory serves.
+    Kernels that are the same function share one schedule, under the first kernel's name. A mapping under that name is
+    for all of them, one under another's name for that kernel alone, and one under a pattern for all that match. A
+    kernel in `store` is not made again; the store is not used with passes of the user, whose code no key covers.
+    `near` are the arguments, by kernel, that the common memory serves.
     """
     code = code or UserCode()
     extra = checked_passes(code.passes)
@@ -84,14 +84,14 @@ class UserCode:
     """The parts of a schedule that a user wrote."""
 
     scripts: Dict[str, str] | None = None
-    """Transform scripts by kernel, matched like mappings: each takes the place of the one of the kernel's mapping."""
+    """Transform scripts by kernel, matched like mappings: each replaces the script of the kernel's mapping."""
     passes: UserPasses | None = None
-    """Pipelines that run after steps, by the steps' names."""
+    """Pipelines, by the names of the steps after which they run."""
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """The options that decide about a kernel's mapping, beside the kernel itself."""
+    """The options for a kernel's mapping: the user's mapping and the arguments in the common memory."""
 
     mapping: UserMapping | None
     near: Near
@@ -99,7 +99,7 @@ class _Wanted:
 
 @dataclass
 class _Kernels:
-    """Scheduled kernels by the key of their inputs: each is taken from the store or made, once."""
+    """Scheduled kernels by the key of their inputs: each is made, or taken from the store, once."""
 
     lowered: KernelGraph
     machine: Machine
@@ -109,7 +109,7 @@ class _Kernels:
     by_key: dict[tuple[str, str | None], ScheduledKernel] = field(
         default_factory=dict[tuple[str, str | None], ScheduledKernel]
     )
-    """The kernels to schedule, by key and script, in the order of the first launches."""
+    """The scheduled kernels, by key and script, in the order of their first launches."""
     unscripted: dict[str, ScheduledKernel] = field(default_factory=dict[str, ScheduledKernel])
 
     def get(self, alike: str, module: KernelModule, wanted: _Wanted, script: str | None = None) -> ScheduledKernel:
@@ -159,14 +159,14 @@ class _Kernels:
 
     @cached_property
     def _context(self) -> ir.Context:
-        """One for all: making one takes longer than most passes."""
+        """One MLIR context for all kernels: making a context takes longer than most passes."""
         from workbench.scheduling.schedule_kernel import context_for
 
         return context_for(self.passes)
 
 
 def _handwritten(module: KernelModule, machine: Machine, unproven: tuple[str, ...]) -> ScheduledKernel:
-    """A template's kernel as its text has it. No pass touches it, and none is recorded."""
+    """The scheduled kernel of a template: its text, unchanged, and its program. No pass runs."""
     from workbench.scheduling.kernels.handwritten import program_of
 
     written = module.written
@@ -184,7 +184,7 @@ def _handwritten(module: KernelModule, machine: Machine, unproven: tuple[str, ..
 
 @dataclass(frozen=True)
 class KernelTrial:
-    """Scheduling of one kernel that a worker does first, only to see whether it survives."""
+    """A trial: a worker process schedules one kernel first, so that only the worker dies if that crashes."""
 
     module: KernelModule
     machine: Machine
@@ -194,7 +194,7 @@ class KernelTrial:
     passes: Dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     def first(self, key: str, nodes: tuple[str, ...]) -> None:
-        """Raises if the worker does not come back; `nodes` are the kernel's nodes in words."""
+        """Runs the trial; raises if the worker dies. `nodes` are the kernel's nodes in words."""
         body = {
             "module": codec.encode(self.module),
             "machine": codec.encode(self.machine),
@@ -208,7 +208,7 @@ class KernelTrial:
 
 
 def try_schedule(job: Message) -> None:
-    """In the worker: schedules a kernel, or applies a user's script to it, as this process does without a worker."""
+    """Runs a `KernelTrial` in the worker: schedules the kernel and applies the user's script, if there is one."""
     from workbench.scheduling.schedule_kernel import context_for, schedule_kernel, scripted_kernel
 
     module, machine = (

@@ -1,8 +1,8 @@
 """Schedules one kernel: from linalg on tensors to loops over scratchpad tiles, and to the tile program.
 
-The steps are in `PreparedKernel`, `_tile` and `_read_off`: bring the ops into shape, name their dims, choose a mapping,
-write it as a transform script, let MLIR tile, fuse and bufferize, move every tile through the scratchpad, read the
-program off.
+The steps are in `PreparedKernel`, `_tile` and `_read_off`: rewrite the ops for tiling, name their dims, choose a
+mapping, write it as a transform script, let MLIR tile, fuse and bufferize, move every tile through the scratchpad, and
+extract the program.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ def schedule_kernel(
     passes: Dict[str, tuple[str, ...]] | None = None,
     near: Near = frozenset(),
 ) -> ScheduledKernel:
-    """One kernel in the scheduled form. A mapping of the heuristic's that turns out too large is made smaller."""
+    """One kernel in the scheduled form. If the heuristic's mapping turns out too large, smaller ones are tried."""
     ready = PreparedKernel(rendered, context or context_for(passes), passes or {}, near)
     capacity, crowd = machine.scratchpad_bytes, list[tuple[str, int]]()
     for tries, (payload, mapping) in enumerate(_mappings(ready, machine, wanted)):
-        if tries:  # the first may also be the only one
+        if tries:  # no report for the first try, which is usually the only one
             so_far(f"try {tries + 1}, with smaller tiles")
         tiled = _tile(ready.take_for(payload, mapping), mapping)
         if not wanted:
@@ -90,7 +90,7 @@ def schedule_kernel(
 
 
 def _advice(payload: Payload, mapping: Mapping) -> str:
-    """Says how a user's mapping could take less of the scratchpad."""
+    """Advice on how a user's mapping could take less of the scratchpad."""
     inside = inside_reduced(share(payload, mapping.cores), mapping.tile, mapping.order)
     if not inside:
         return SMALLER
@@ -113,10 +113,10 @@ def scripted_kernel(
     context: ir.Context,
     passes: Dict[str, tuple[str, ...]],
 ) -> ScheduledKernel:
-    """The kernel tiled by a user's script, with as many buffer slots as the mapping has.
+    """The kernel tiled by a user's script, with the mapping's number of buffer slots.
 
-    The script is applied to the ops as they are for the default mapping: their numbers (`npu.id`) are those of the
-    script written from that mapping, so a user can edit that script.
+    The script is applied to the ops as prepared for `mapping`: their numbers (`npu.id`) are the same as in the script
+    that is written from that mapping, so a user can edit that script.
     """
     parsed = check_script(rendered.kernel, script)
     ready = PreparedKernel(rendered, context, passes)
@@ -141,9 +141,10 @@ def scripted_kernel(
 
 
 def _mappings(ready: PreparedKernel, machine: Machine, wanted: UserMapping | None) -> Iterator[tuple[Payload, Mapping]]:
-    """The kernel's named dims with the mapping: the user's over the heuristic's, or the heuristic's and smaller ones.
+    """The payloads and mappings to try: the user's mapping, completed by the heuristic, or the heuristic's mapping and
+    then smaller ones.
 
-    Buffers keep their slots as long as any tile fits with them: overlap is worth more than a larger tile.
+    The number of slots is only reduced if no tile fits: overlap is worth more than a larger tile.
     """
     kernel = ready.rendered.kernel
     for slots in _slots(wanted):
@@ -175,27 +176,27 @@ def _mappings(ready: PreparedKernel, machine: Machine, wanted: UserMapping | Non
 
 
 def _slots(wanted: UserMapping | None) -> list[tuple[int, ...]]:
-    """The numbers of slots to choose from, then those for where no tile fits with these. A user's tile has two: it may
-    not fit with more."""
+    """The numbers of slots to choose from, and then those to use if no tile fits. With a tile but no number by the user
+    it is two: the tile may not fit with more."""
     if wanted is not None and {"buffers", "tile"} & wanted.keys():
         return [(wanted.get("buffers", heuristic.SLOTS),)]
     return [heuristic.WEIGHED, (1,)]
 
 
 def _leaves_nothing(wanted: UserMapping, payload: Payload, machine: Machine) -> bool:
-    """True if the user says all that the heuristic would choose."""
+    """True if the user's mapping leaves nothing for the heuristic to choose."""
     known = "cores" in wanted or len(machine.shares) == 1
     return known and {"order", "buffers"} <= wanted.keys() and set(wanted.get("tile", {})) == set(payload.dims)
 
 
 def _as_said(payload: Payload, machine: Machine, slots: tuple[int, ...], cores: dict[str, int] | None) -> Mapping:
-    """A mapping whose tile and order the user gives."""
+    """A mapping with empty tile and order, which the user's replace."""
     return Mapping({}, (), slots[0], cores or {}, "", spread(payload, machine, cores or {}, asked=True))
 
 
 @dataclass(frozen=True, slots=True)
 class _Tiled:
-    """A kernel in the scheduled form, of which no program has been read off yet."""
+    """A kernel in the scheduled form, whose program is not extracted yet."""
 
     trace: PassTrace
     script: str
@@ -204,7 +205,7 @@ class _Tiled:
 
 
 DETACHED = "detach the schedule"
-"""The step after which a kernel is as its script left it."""
+"""The step after which the kernel's text is what its script made."""
 
 
 def _tile(trace: PassTrace, mapping: Mapping, script: str | None = None) -> _Tiled:
@@ -236,7 +237,8 @@ def _tile(trace: PassTrace, mapping: Mapping, script: str | None = None) -> _Til
 
 
 def _read_off(rendered: KernelModule, tiled: _Tiled, machine: Machine, advice: str) -> ScheduledKernel:
-    """The kernel with its program. With an advice it is the user's tiling, which must fit."""
+    """Extracts the program; returns the scheduled kernel. With `advice`, which is for a user's tiling, raises if it
+    does not fit."""
     trace, text = tiled.trace, print_module(tiled.trace.module)
     verify_scheduled(text, rendered.kernel, trace.module.context)
     read = partial(extract, trace.module, text, rendered.kernel, rendered.origins, machine)
@@ -260,10 +262,11 @@ def _read_off(rendered: KernelModule, tiled: _Tiled, machine: Machine, advice: s
 
 
 def _check_begin(program: TileProgram, machine: Machine, advice: str) -> None:
-    """Raises if the first two rounds of all loops have more in use at once than there is: so has the whole program.
+    """Raises if the first two iterations of all loops need more of the scratchpad at once than there is: then so does
+    the whole program.
 
-    To read off the whole of it would take minutes where tiles are many. Two rounds, since a buffer that a loop's body
-    uses last, and one that it uses first, are there together from the second on.
+    Extracting the whole program would take minutes if there are many tiles. One iteration is not enough: only from the
+    second on are the buffers that a loop's body uses first and last in use at the same time.
     """
     capacity, cores = machine.scratchpad_bytes, {buffer.core for buffer in program.buffers}
     if any(sum(each.bytes for each in in_use_at_once(program, core)) > capacity for core in cores):
@@ -271,7 +274,7 @@ def _check_begin(program: TileProgram, machine: Machine, advice: str) -> None:
 
 
 def _folded(rendered: KernelModule, trace: PassTrace, program: TileProgram) -> tuple[Folded, ...]:
-    """Nodes of the rendered kernel that no instruction works for, each with the step that removed its last op."""
+    """The nodes of the rendered kernel without an instruction, each with the step that removed the node's last op."""
     working, absorbed = set(program.origin.tolist()), {gone.node for gone in rendered.absorbed}
     found: list[Folded] = []
     for origin, name in enumerate(rendered.origins):

@@ -1,4 +1,4 @@
-"""The scratchpad that a tiling needs, told before it is scheduled."""
+"""Computes the scratchpad bytes that a tiling needs, before it is scheduled."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from workbench.scheduling.loop_order import inside_reduced
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Scratchpad bytes of a tiling, before it is scheduled: every tensor touched, in every slot it needs."""
+    """The scratchpad bytes of tilings, before scheduling: of every tensor touched, in all its slots."""
 
     machine: Machine
     payload: Payload
     buffers: int
 
     def bytes(self, tile: dict[str, int], order: Sequence[str] = ()) -> int:
-        """With an order that has parallel dims inside a reduced one, sums of all their tiles are in the scratchpad."""
+        """The bytes of a tiling. If the order has parallel dims inside a reduced one, sums of all their tiles count."""
         made, stored = self.payload.made, self.payload.results
         tiled = any(tile[dim] < extent for dim, extent in self.payload.dims.items())
         contraction = self.payload.contraction is not None
@@ -39,7 +39,7 @@ class Demand:
 
     @property
     def _sums(self) -> set[str]:
-        """The results of reductions; without a product also what is made of them before the last op."""
+        """The results of reductions; without a product also the values computed from them before the last op."""
         product, last = self.payload.contraction, self.payload.last
         if product is not None:
             return {product.accesses[-1].value}
@@ -56,9 +56,9 @@ class Demand:
 
 
 def touched(payload: Payload, tile: Mapping[str, int]) -> list[Access]:
-    """Each tensor once for every loop that reads or writes it.
+    """The accesses of a tiling: each tensor once for every inner loop that reads or writes it.
 
-    Ops that share an inner loop share a load; a tiled reduction has a loop for each op.
+    Ops that share an inner loop share a load; in a tiled reduction every op has its own loop.
     """
     found: dict[tuple[str, int], Access] = {}
     for op in payload.ops:
@@ -86,7 +86,7 @@ def within_rank(payload: Payload, tile: dict[str, int]) -> bool:
 
 
 def rows_fit(payload: Payload, machine: Machine, buffers: int) -> bool:
-    """True if one row, with all it reduces, fits into the scratchpad, as a box of at most `MAX_RANK` axes."""
+    """True if one row, with all reduced dims whole, fits into the scratchpad as a box of at most `MAX_RANK` axes."""
     if set(outermost(payload)) & set(payload.reduced):
         return False
     tile = {dim: extent if dim in payload.reduced else 1 for dim, extent in payload.dims.items()}

@@ -1,9 +1,9 @@
-"""The price of a tiling on one core, in cycles: steps that load, work and store side by side.
+"""The price of a tiling on one core, in cycles: steps that load, work and store at the same time.
 
-The price sees a kernel's bounds, not its single instructions: the bus, which all cores share; the units; and the slots
-of a buffer, each of which is free again only when its tile has been used or stored. A transfer takes its latency
-whatever it moves, so a kernel of few steps is bound by how often it waits for one. What the common memory serves is on
-a bus of its own.
+The price is made of a kernel's bounds, not of single instructions: the bus, which all cores share; the units; and the
+slots of a buffer, each of which is free again only when its tile has been used or stored. Every transfer takes the
+latency, whatever its size, so a kernel of few steps is bound by the number of waits for a transfer. The common memory
+has its own bus.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ from workbench.mlir.named_dims import Access, Payload
 from workbench.scheduling.loop_order import inside_reduced, loops_of
 
 Slowdown = Callable[[int, int], float]
-"""From the bytes of a run, and from run to run, to the factor by which a transfer takes longer."""
+"""Returns the factor by which a transfer takes longer, from the bytes of a run and the bytes from run to run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Cycles of a core's transfers: on their bus, or in their queue where one takes longer there."""
+    """Cycles of a core's transfers on their bus, and the extra cycles in their queues if those are slower."""
 
     loads: float
     stores: float
     near: float
-    """Of loads and stores, those on the bus of the common memory."""
+    """Cycles of the loads and stores that are on the bus of the common memory."""
     first: float
-    """The loads before the first step."""
+    """Cycles of the loads before the first step."""
     last: float
-    """The store after the last step, of a tile that may be short."""
+    """Cycles of the store after the last step, whose tile may be shorter."""
     store: float
-    """The store of a whole tile."""
+    """Cycles of the store of a whole tile."""
     slower: float
-    """Cycles that a step's loads take longer in their queues than on the bus."""
+    """Extra cycles of a step's loads in their queues, beyond those on the bus."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Cycles that bound a core, and its units' cycles at speed 1."""
+    """The terms of a tiling's cycles on one core; cycles of units are at speed 1."""
 
     traffic: Traffic
     arrays: float
     vector: float
     tile: float
-    """Work on a result tile after its last operands have arrived."""
+    """Cycles of work on a result tile after the tile's last operands have arrived."""
     chain: float
-    """Work after its first operands have arrived."""
+    """Cycles of work on a result tile after the tile's first operands have arrived."""
     step: float
-    """Work on the operands of a step."""
+    """Cycles of work on the operands of a step."""
     tiles: int
     steps: int
     slots: int
@@ -64,10 +64,10 @@ class Price:
         return self.traffic.loads + self.traffic.stores - self.traffic.near
 
     def cycles(self, speed: float = 1.0) -> float:
-        """Cycles on a core so fast, without the latencies of first load and last store, which all tilings have."""
+        """Cycles on a core of this speed, without the latencies of first load and last store, equal for all tilings."""
         moved, latency = self.traffic, self.latency
         tile, chain, step = self.tile / speed, self.chain / speed, self.step / speed
-        behind = max(min(moved.last, moved.stores - moved.last), 0.0)  # goes on behind the last tile's work
+        behind = max(min(moved.last, moved.stores - moved.last), 0.0)  # stores during the last tile's work
         whole = chain + moved.store + latency
         before_last = moved.store if self.tiles > 1 else moved.last
         turns = self._turns(self.steps) - 1
@@ -86,16 +86,16 @@ class Price:
         )
 
     def _turns(self, count: int) -> int:
-        """Counts how often a buffer's slots are reused if so many tiles pass through it."""
+        """The number of times that a buffer's slots are all used, if `count` tiles pass through it."""
         return -(-count // self.slots)
 
 
 NEVER = Price(Traffic(math.inf, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0, 0.0, 0.0, 1, 1, 1, 0.0)
-"""The price of a kernel that has no tilings to weigh."""
+"""The price of a kernel without a tiling to compare."""
 
 
 class Transfers:
-    """The transfers of a core that shares the buses with others that do the same, for all its tilings."""
+    """Computes the transfers of one core's tilings, while `cores` cores share the buses and do the same."""
 
     def __init__(self, payload: Payload, machine: Machine, cores: int) -> None:
         self._payload, self._machine, self._cores = payload, machine, cores
@@ -106,7 +106,7 @@ class Transfers:
         self._found: dict[tuple[object, ...], tuple[float, float]] = {}
 
     def traffic(self, accesses: Iterable[Access], tile: Mapping[str, int], order: Sequence[str]) -> Traffic:
-        """The transfers of these tensors' tiles."""
+        """The traffic of these accesses in a tiling."""
         payload = self._payload
         stored = payload.results
         steps = {dim: math.ceil(extent / tile[dim]) for dim, extent in payload.dims.items()}
@@ -128,7 +128,8 @@ class Transfers:
         return Traffic(loads, stores, near, first + slower, last, store, slower)
 
     def _moved(self, access: Access, tile: Mapping[str, int]) -> tuple[float, float]:
-        """Cycles on the bus, and how long after the bus its queue is done; reckoned once for equal tiles."""
+        """The cycles of a tile's transfer on the bus, and the cycles by which its queue ends later; cached for equal
+        tiles."""
         key = (access.value, access.is_output, access.axes, *(tile[dim] for dim in access.dims))
         if key not in self._found:
             asked, queued = _copied(access, tile, self._payload, self._machine, self._slowdown)
@@ -140,7 +141,7 @@ class Transfers:
 
 
 def _often(access: Access, payload: Payload, tile: Mapping[str, int], order: Sequence[str]) -> float:
-    """Counts the whole tiles of a tensor that are moved: not those of inner loops that it does not depend on."""
+    """The number of transfers of a tensor, in whole tiles: inner loops that do not index it move nothing."""
     return math.prod(
         payload.dims[dim] / tile[dim] if dim in access.dims else math.ceil(payload.dims[dim] / tile[dim])
         for dim in loops_of(access, payload, tile, order)
@@ -150,10 +151,10 @@ def _often(access: Access, payload: Payload, tile: Mapping[str, int], order: Seq
 def _copied(
     access: Access, tile: Mapping[str, int], payload: Payload, machine: Machine, slowdown: Slowdown
 ) -> tuple[float, float]:
-    """Bytes of the requests for a tile, and cycles in its queue.
+    """The bytes of the requests for a tile, and its cycles in the queue.
 
-    If its runs are too short and too far apart to hide opened rows, the bytes that would move in that time. For a
-    vector pass, each row along the lanes begins in a cycle of its own.
+    If the tile's runs are too short and too far apart to hide the opening of DRAM rows, the bytes are those that could
+    move in that time. In a tile for a vector pass, each row along the lanes begins in its own cycle.
     """
     if (blocks := _blocks(access, tile, payload, machine)) is not None:
         moved, run, apart = blocks
@@ -169,7 +170,7 @@ def _copied(
 def _blocks(
     access: Access, tile: Mapping[str, int], payload: Payload, machine: Machine
 ) -> tuple[float, int, int] | None:
-    """Bytes of the blocks of a tile, and its runs as `_run` has them; None where tensors lie row after row."""
+    """The bytes of a tile's blocks, and its runs as in `_run`; None if the tensor does not lie in blocks."""
     block, whole = machine.dram_block, access.extents(payload.in_dram)
     near = [axis for axis in access.nearest if whole[axis] > 1]
     if block is None or len(near) < 2:
@@ -187,18 +188,18 @@ def _blocks(
 
 
 def _covered(access: Access, axis: int, tile: Mapping[str, int], payload: Payload, block: int) -> float:
-    """Blocks that a tile touches along an axis, on average: one that begins inside a block touches more."""
+    """The average number of blocks that a tile touches along an axis: tiles that begin inside a block touch more."""
     begins = [factor * tile[dim] for dim, factor in access.axes[axis] if tile[dim] < payload.dims[dim]]
     begins += [
         factor * payload.dims[dim] for dim, factor in access.axes[axis] if payload.dims[dim] < payload.in_dram[dim]
     ]
     extent, whole = access.extents(tile)[axis], access.extents(payload.in_dram)[axis]
-    step = math.gcd(block, *begins)  # what every tile's first place is a multiple of
+    step = math.gcd(block, *begins)  # every tile begins at a multiple of this
     return min((extent - step) / block + 1 if begins else -(-extent // block), -(-whole // block))
 
 
 def _run(access: Access, tile: Mapping[str, int], payload: Payload) -> tuple[int, int]:
-    """Bytes of a tile that lie together in DRAM, and from where such a run begins to where the next one does."""
+    """The bytes of a tile's run, which lies together in DRAM, and the bytes from one run's begin to the next one's."""
     run = apart = access.element_bytes
     for extent, whole in _nearest_first(access, tile, payload):
         run, apart = run * extent, apart * whole
@@ -208,7 +209,7 @@ def _run(access: Access, tile: Mapping[str, int], payload: Payload) -> tuple[int
 
 
 def in_short_runs(payload: Payload, machine: Machine, tile: Mapping[str, int]) -> bool:
-    """True if a tile moves some tensor in runs shorter than a request of the memory, or than a queue is wide, and a
+    """True if a tile moves some tensor in runs shorter than a request of the memory or the width of a queue, and a
     wider tile would not."""
     least = max(machine.dram.request_bytes, machine.dma.bytes_per_cycle)
     moved = [access for access in payload.accesses if access.argument >= 0]
@@ -217,6 +218,6 @@ def in_short_runs(payload: Payload, machine: Machine, tile: Mapping[str, int]) -
 
 
 def _nearest_first(access: Access, tile: Mapping[str, int], payload: Payload) -> list[tuple[int, int]]:
-    """Extents of a tile and of its tensor along each axis, that along which neighbours lie closest first."""
+    """(extent of the tile, extent of the tensor) along each axis, the axis with the smallest stride in DRAM first."""
     extents, whole = access.extents(tile), access.extents(payload.in_dram)
     return [(extents[axis], whole[axis]) for axis in access.nearest]

@@ -1,8 +1,8 @@
-"""A user's mapping of a kernel: its form, checked when it is given, and its values, checked against the kernel's dims.
+"""A user's mapping of a kernel: checks its form first, and its values later, against the kernel's dims.
 
-A kernel takes the mapping of its name, else of the first pattern that matches it, else of `*`. A mapping by name must
-fit its kernel: a tile longer than its dim, or more slots than its loops have rounds, is a mistake. A tile given by a
-pattern is cut to each kernel's dims.
+A kernel takes the mapping under its name, else under the first pattern that matches it, else under `*`. A mapping by
+name must fit its kernel: a tile longer than its dim, or more slots than the loops have iterations, is a mistake. A tile
+under a pattern is cut to each kernel's dims.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from workbench.ir import Mapping, ScheduledKernel
 from workbench.ir.kernel_names import EVERY, is_pattern, key_for
 
 ROWS: Final = "it is reduced after the product, so a tile holds whole rows"
-"""Why a dim is never tiled."""
+"""The reason why a dim is never tiled."""
 
 
 class UserMapping(TypedDict, total=False):
@@ -38,14 +38,14 @@ OF_A_KERNEL: Final = ("tile", "order", "buffers", "cores")
 
 
 def mistake_in(key: object, value: object) -> str:
-    """Says what is wrong with a key of a mapping or with its value; empty if nothing is."""
+    """The mistake in a key of a mapping or in its value; empty if there is none."""
     if key not in OF_A_KERNEL:
         what = f"unknown key {key!r}{did_you_mean(str(key), OF_A_KERNEL)}"
         return sentences(what, "Expected tile, order, buffers or cores")
     if key == "buffers":
         return "" if _is_count(value) else f"buffers = {value!r}: expected a whole number of slots, 1 or more"
     if key == "order":
-        dims = cast("list[object]", value) if isinstance(value, list | tuple) else None  # a text is one of letters too
+        dims = cast("list[object]", value) if isinstance(value, list | tuple) else None  # no str, a sequence of letters
         right = dims is not None and all(isinstance(dim, str) for dim in dims) and len(set(dims)) == len(dims)
         told = f"order = {value!r}: expected a list of the kernel's dims, outermost first, each of them once"
         return "" if right else told
@@ -64,12 +64,12 @@ def _is_count(value: object) -> bool:
 
 
 def as_given(made: Mapping) -> UserMapping:
-    """A mapping as a user gives it."""
+    """A mapping in the form in which a user gives one."""
     return {"tile": dict(made.tile), "order": list(made.order), "buffers": made.buffers, "cores": dict(made.cores)}
 
 
 def mapping_of(kernel: ScheduledKernel) -> UserMapping:
-    """The mapping that a user would give to have a kernel tiled as it is."""
+    """The mapping with which a user would get a kernel's present tiling."""
     given = as_given(kernel.mapping)
     if not kernel.mapping.cores:
         del given["cores"]
@@ -84,7 +84,7 @@ class MappingEntry:
     mapping: UserMapping
 
     def check(self, made: ScheduledKernel) -> None:
-        """Raises if a mapping given for this kernel by name had to be cut."""
+        """Raises if a mapping under this kernel's name does not fit it."""
         if is_pattern(self.key):
             return
         for dim, size in self.mapping.get("tile", {}).items():
@@ -103,11 +103,11 @@ class MappingEntry:
 
 
 _USUAL_SLOTS = 2
-"""Slots that a user may give for all kernels, also for those that turn out to be one tile."""
+"""The number of slots that a user may give for any kernel, even for one that turns out to be a single tile."""
 
 
 def rounds_of(tile: Dict[str, int], dims: Dict[str, int]) -> int:
-    """Counts the rounds of the innermost loop, at the most."""
+    """The largest number of iterations of the innermost loop: the number of tiles."""
     return math.prod(-(-extent // tile.get(dim, extent)) for dim, extent in dims.items())
 
 
@@ -116,7 +116,7 @@ def _rounds(rounds: int) -> str:
 
 
 def useful_slots(slots: int, tile: Dict[str, int], dims: Dict[str, int]) -> int:
-    """No more slots than the loops have rounds: else tiles would shrink to make room for unused slots."""
+    """At most as many slots as the loops have iterations: unused slots would take room from tiles."""
     return min(slots, most_slots(tile, dims))
 
 
@@ -126,13 +126,13 @@ def most_slots(tile: Dict[str, int], dims: Dict[str, int]) -> int:
 
 
 def mapping_entry(wanted: Dict[str, UserMapping], names: tuple[str, ...]) -> MappingEntry | None:
-    """The entry for a kernel of these names: under one of them, else under the first pattern; `*` comes last."""
+    """The entry for a kernel with these names: under a name, else under the first pattern that matches, else `*`."""
     key = key_for(wanted, names)
     return None if key is None else MappingEntry(key, wanted[key])
 
 
 def check_kernels(wanted: Dict[str, UserMapping], names: list[str]) -> None:
-    """Raises for a name that no kernel has, and a pattern that none matches."""
+    """Raises for a name that no kernel has, and for a pattern that no kernel matches."""
     unknown = [key for key in wanted if key != EVERY and not mapping_entry({key: wanted[key]}, tuple(names))]
     if not unknown:
         return
@@ -146,7 +146,7 @@ def check_kernels(wanted: Dict[str, UserMapping], names: list[str]) -> None:
 
 
 def check_shadowed(wanted: Dict[str, UserMapping], kernels: list[tuple[str, ...]]) -> None:
-    """Raises for a pattern whose kernels all go by other keys; `kernels` are the names that each goes by."""
+    """Raises for a pattern all of whose kernels take other keys' mappings; `kernels` are the names of each kernel."""
     taken = {names: asked.key for names in kernels if (asked := mapping_entry(wanted, names))}
     for key in filter(is_pattern, wanted):
         others = {taken[names]: names[0] for names in taken if mapping_entry({key: wanted[key]}, names)}
@@ -161,15 +161,15 @@ def check_shadowed(wanted: Dict[str, UserMapping], kernels: list[tuple[str, ...]
 def with_named(
     wanted: Dict[str, UserMapping], named: Dict[str, UserMapping], kernels: list[tuple[str, str]]
 ) -> dict[str, UserMapping]:
-    """The mappings with some of kernels' own in their place, and without patterns that are then for no kernel;
-    `kernels` are the names of the graph's kernels, each with that of the scheduled one it runs."""
+    """The mappings `wanted` with the mappings `named` added, without patterns that then apply to no kernel. `kernels`
+    has for each kernel of the graph its name and the name of the scheduled kernel that it runs."""
     left = [names for names in kernels if names[1] not in named]
     used = {asked.key for names in left if (asked := mapping_entry(wanted, names))}
     return {key: each for key, each in wanted.items() if key in used or key == EVERY} | dict(named)
 
 
 def few_wide(tile: dict[str, int]) -> bool:
-    """True if a box along all dims of a tile has few enough axes."""
+    """True if a tile has at most `MAX_RANK` dims above 1."""
     return sum(size > 1 for size in tile.values()) <= MAX_RANK
 
 
@@ -182,9 +182,9 @@ def with_users(
     share: Dict[str, int] | None = None,
     rows: tuple[str, ...] = (),
 ) -> Mapping:
-    """The chosen mapping with the user's tile and order in its place, checked; `share` is a core's part of each dim.
+    """The chosen mapping with the user's checked tile and order; `share` is a core's part of each dim.
 
-    Dims of `rows` stay whole.
+    Dims in `rows` stay whole.
     """
     most = share or dims
     tile, cut = dict(wanted.get("tile", {})), list[str]()

@@ -1,5 +1,5 @@
-"""A user's transform scripts: their mistakes, reported at their own lines, and errors of MLIR's parser reworded for a
-reader of the script."""
+"""Checks a user's transform scripts: reports mistakes at the script's own lines, and rewords errors of MLIR's parser
+for a reader of the script."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _MAIN = "__transform_main"
 _SEQUENCE = "transform.named_sequence"
 _MATCH = "transform.structured.match"
 _OF_NUMBERS = " : i64"
-"""The type that MLIR prints behind a number; a number of another type matches no op."""
+"""The type that MLIR prints after an op's number; a number of another type matches no op."""
 
 _NO_OP = re.compile(r"custom op '([^']*)' is unknown|not found for custom op '([^']*)'")
-"""Whatever else is wrong with an op of custom syntax begins with its name, too."""
+"""MLIR's messages about an unknown op. Other messages about an op of custom syntax begin with the op's name, too."""
 _HANDLE = re.compile(r"%[\w.$-]+")
 _RESULTS = re.compile(r"^\s*(?:%[\w.$-]+(?::\d+)?\s*(?:,\s*)?)++(?:=|$)")
 _ARGUMENT = re.compile(r"%[\w.$-]+(?=\s*:\s*!)")
-"""Handles that a line gives: those before its `=`, and arguments of a sequence, which have a type."""
+"""Handles that a line defines as arguments of a sequence, which have a type; `_RESULTS` finds those before the `=`."""
 _AT_AN_END = "expected operation name in quotes"
 """The parser's message at the end of a text with an unclosed brace."""
 _HINTS = {
@@ -37,13 +37,13 @@ _HINTS = {
 }
 _LOOPS = re.compile(r"expects (\d+) loop results?|number of loops to tile \((\d+)\) to match")
 _QUIET = re.compile(r'"(?:[^"\\]|\\.)*("|$)|//.*')
-"""Text whose braces do not count: strings, also an unclosed one, and comments."""
+"""Text whose braces do not count: comments and strings, even if unclosed."""
 
 
 def check_script(kernel: str, script: str) -> ir.Module:
-    """The parsed script, where each line stands one lower.
+    """The parsed script, in a module where each line is one lower.
 
-    Raises unless the text is one or more named sequences, one of them the entry that the interpreter calls.
+    Raises unless the text is one or more named sequences, of which one is the entry that the interpreter calls.
     """
     try:
         module = parse(script_module(script), name="the schedule")
@@ -62,10 +62,10 @@ def check_script(kernel: str, script: str) -> ir.Module:
 
 
 def check_numbers(kernel: str, script: str, parsed: ir.Module, module: ir.Module) -> None:
-    """Raises where a script matches an op by a number that no op has: it would silently match nothing."""
+    """Raises if a script matches an op by a number that no op has: it would silently match nothing."""
     ops = list(operations(parsed.operation))
     if any(op.name == "transform.annotate" and ir.StringAttr(op.attributes["name"]).value == ID for op in ops):
-        return  # it gives numbers itself
+        return  # the script itself sets numbers
     known = sorted(integer(op, ID) for op in operations(module.operation) if ID in op.attributes)
     for op in ops:
         if op.name != _MATCH or "op_attrs" not in op.attributes:
@@ -79,8 +79,8 @@ def check_numbers(kernel: str, script: str, parsed: ir.Module, module: ir.Module
 
 
 def op_names(root: ir.Operation) -> set[str]:
-    """The ops that a script can match by their names and change: not those in the body of a structured op, which go
-    with it."""
+    """The names of the ops that a script can match and change: without ops in the body of a structured op, which only
+    move with that op."""
     if root.name.startswith("linalg."):
         return {root.name}
     inner = [
@@ -90,7 +90,7 @@ def op_names(root: ir.Operation) -> set[str]:
 
 
 def in_bodies(root: ir.Operation) -> set[str]:
-    """The ops in the bodies of structured ops."""
+    """The names of the ops in the bodies of structured ops."""
     found = set[str]()
     for op in operations(root):
         if op.name.startswith("linalg."):
@@ -101,9 +101,9 @@ def in_bodies(root: ir.Operation) -> set[str]:
 def check_matches(
     kernel: str, script: str, parsed: ir.Module, unchanged: str, there: set[str], bodies: set[str]
 ) -> None:
-    """Raises where a script matches no op of the kernel; `unchanged` is the kernel's text.
+    """Raises if a script matches no op of the kernel; `unchanged` is the kernel's text.
 
-    Only for scripts that changed nothing: others may match ops that they made themselves.
+    This is only for scripts that changed nothing: others may match ops that they made themselves.
     """
     for op in operations(parsed.operation):
         if op.name != _MATCH:
@@ -129,9 +129,9 @@ _FOUND = "npu.found"
 
 
 def _check_finds(kernel: str, script: str, match: ir.Operation, unchanged: str, there: set[str]) -> None:
-    """Raises where a match in all of the kernel finds nothing there: MLIR itself says what it finds."""
+    """Raises if a match in the whole kernel finds nothing; MLIR itself runs the match."""
     if not isinstance(match.operands[0].owner, ir.Block):
-        return  # in what another op gives
+        return  # matches in the result of another op, not in the whole kernel
     told = str(match.get_asm(print_generic_op_form=True))
     root, found = str(match.operands[0].type), str(match.results[0].type)
     asked = f"""\
@@ -151,13 +151,13 @@ transform.named_sequence @{_MAIN}(%root: {root} {{transform.readonly}}) {{
 
 
 def _line_in_script(op: ir.Operation) -> int | None:
-    """The line of an op of `script_module`, where the script's first line is the second."""
+    """The line in the script of an op of `script_module`, where every line is one lower."""
     line = line_of(op.location)
     return None if line is None else line - 1
 
 
 def check_scripted(given: Mapping[str, str], rendered: Sequence[KernelModule]) -> None:
-    """Raises when a script is for a kernel that is not there, or for one that a template wrote."""
+    """Raises if a script is for an unknown kernel or for a template's kernel, or cannot be read."""
     handwritten = {module.kernel: module.handwritten for module in rendered}
     for name, script in given.items():
         try:
@@ -176,19 +176,19 @@ def check_scripted(given: Mapping[str, str], rendered: Sequence[KernelModule]) -
 
 
 def in_script(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-    """Problems with lines of the script instead of those of the module around it."""
+    """The problems with lines of the script, instead of lines of the module around it."""
     return tuple(
         Problem(each.message, each.line - 1 if each.line is not None and each.line > 1 else None) for each in problems
     )
 
 
 def without_lines(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-    """Problems about the result: their lines are not the script's."""
+    """The problems without lines: these are lines of the script's result."""
     return tuple(Problem(each.message) for each in problems)
 
 
 def _plain_problems(script: str, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-    """The same problems at the same lines, in words of the script; unknown messages stay MLIR's."""
+    """The parser's problems at the script's lines, reworded for the script; unknown messages stay MLIR's."""
     unclosed = _unclosed(script)
     told = [each for each in problems if not (unclosed and _AT_AN_END in each.message)]
     return (*unclosed, *(Problem(_plain(script, each), each.line) for each in told))
@@ -210,14 +210,14 @@ def _no_op(op: str) -> str:
 
 
 def _as_many(loops: int) -> str:
-    """The results of an op with so many loops, as the script writes them."""
+    """Advice on writing the results of an op that makes `loops` loops."""
     if not loops:
         return "it makes no loop, so write %tiled = ..., with one type"
     return f"write %tiled, %loops:{loops} = ..., one of each loop it makes, with as many types"
 
 
 def _undeclared(lines: list[str], problem: Problem) -> str:
-    """Which handle it is that no line above gives."""
+    """The message that names the handle that no line above defines."""
     place = (problem.line or 1) - 1
     given = {name for each in lines[:place] for name in _given(each)}
     line = lines[place] if place < len(lines) else ""
@@ -234,7 +234,7 @@ def _given(line: str) -> list[str]:
 
 
 def _unclosed(script: str) -> tuple[Problem, ...]:
-    """Locates unmatched braces: the parser only notices them at the end, where nothing is wrong."""
+    """The problem of an unmatched brace, at its line: the parser notices it only at the end of the text."""
     opened = list[int]()
     for number, line in enumerate(script.split("\n"), 1):
         for brace in _QUIET.sub("", line):
@@ -248,7 +248,7 @@ def _unclosed(script: str) -> tuple[Problem, ...]:
 
 
 def _transform_ops() -> list[str]:
-    """The names of the ops that scripts are made of."""
+    """The names of all transform ops."""
     from torch_mlir.dialects import transform
     from torch_mlir.dialects.transform import bufferization, loop, memref, structured, tensor, vector
 

@@ -1,8 +1,8 @@
-"""The cost of a kernel's vector passes before it is scheduled, by the simulator's own formulas: on one tile, and
+"""Computes the cost of a kernel's vector passes before it is scheduled, by the simulator's formulas: on one tile, and
 around a product.
 
-Each op is one pass over the tile. Its operands lie in the scratchpad as `extraction/lane_layout.py` will find: a tile
-from DRAM has along the lanes the axis whose neighbours lie closest there, any other tile lies like its operands.
+Each op is one pass over the tile. Operands are assumed in the layout that `extraction/lane_layout.py` will find: a tile
+from DRAM has its axis with the smallest stride in DRAM along the lanes, any other tile has its operands' layout.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def tile_cycles(payload: Payload, machine: Machine, tile: Mapping[str, int]) -> 
 
 
 def _lay(op: PayloadOp, tile: Mapping[str, int], made: frozenset[str], lanes: dict[str, str]) -> None:
-    """Sets the dim along the lanes for each operand that an op moves along one."""
+    """Enters the dim along the lanes into `lanes` for each operand of an op whose layout is known."""
     for access in op.accesses:
         if access.value not in made and access.value not in lanes:
             lanes[access.value] = _closest(access, access.nearest, tile)
@@ -47,7 +47,7 @@ def _lay(op: PayloadOp, tile: Mapping[str, int], made: frozenset[str], lanes: di
 
 
 def _closest(access: Access, nearest: Iterable[int], tile: Mapping[str, int]) -> str:
-    """The dim along which neighbours lie closest, of those the tile has more than one element along."""
+    """The first dim in the order `nearest` along which the tile has more than one element; '' if none."""
     return next((dim for axis in nearest for dim, _ in access.axes[axis] if tile[dim] > 1), "")
 
 
@@ -60,7 +60,7 @@ def _add(
         how = Touch.WRITE if access.is_output else Touch.READ
         operands.append(Operand(Space.SCRATCHPAD, 0, 0, 0, shape, (0,) * len(shape), access.element_bytes, how))
     walks = tuple(sum(1 << loops.index(dim) for dim in access.dims if dim in loops) for access in op.accesses)
-    in_tile = [reversed(range(len(access.axes))) for access in op.accesses]  # unless another pass has laid it otherwise
+    in_tile = [reversed(range(len(access.axes))) for access in op.accesses]  # the layout if no pass has set another
     along = [
         lanes.get(access.value, _closest(access, axes, tile)) for access, axes in zip(op.accesses, in_tile, strict=True)
     ]
@@ -72,10 +72,10 @@ def _add(
 
 
 class Passes:
-    """The passes of a payload with a product, for all its tilings.
+    """The cost of the passes of a payload with a product, for all its tilings.
 
-    Reductions of rows, of which tiles decide how they lie along the lanes, cost what the simulator's formulas say. All
-    other passes are reckoned as one vector after the other.
+    With reductions of rows, whose layout along the lanes depends on the tile, the passes on the result cost what the
+    simulator's formulas say. All other passes cost one vector after the other.
     """
 
     def __init__(self, payload: Payload, machine: Machine) -> None:
@@ -92,7 +92,7 @@ class Passes:
         self._rows: dict[tuple[int, ...], float] = {}
 
     def before(self, steps: Mapping[str, int]) -> float:
-        """Cycles of the passes that make operands: again for each tile of the other one, unless theirs is whole."""
+        """Cycles of the passes that make operands: once per tile of the other operand, or once if theirs is whole."""
         return sum(
             cycles * (math.prod(steps[dim] for dim in others) if any(steps[dim] > 1 for dim in own) else 1)
             for cycles, own, others in self._before
@@ -113,7 +113,7 @@ class Passes:
 
 
 def _vector_cycles(ops: Iterable[PayloadOp], payload: Payload, machine: Machine) -> tuple[float, float]:
-    """Cycles of vector passes, a vector after the other; and the extra cycles of each step's first one."""
+    """The cycles of vector passes, one vector after the other, and the extra cycles of each step's first vector."""
     found = [
         vector.estimate(
             math.prod(payload.dims[dim] for dim in op.loops),

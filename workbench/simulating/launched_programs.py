@@ -1,4 +1,4 @@
-"""The engine's input, from a scheduled program: its launches, and the addresses of tensors."""
+"""Makes the engine's input from a scheduled program: the launches, and the addresses of tensors."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from workbench.scheduling.planning.common_memory_plan import residents
 from workbench.scheduling.planning.dram_plan import grids
 
 Filled: TypeAlias = Mapping[str, npt.NDArray[np.bool_]]
-"""Value -> the nonzero elements of its storage, from its base on."""
+"""Value -> a mask of the nonzero elements of its storage, from the storage's base on."""
 
 NOTHING_KNOWN: Filled = MappingProxyType({})
 
 
 def lying(scheduled: ScheduledProgram) -> dict[str, Any]:
-    """The tensors that stay in the common memory, and the chiplets where tensors lie, as the engine asks for them."""
+    """The tensors that stay in the common memory, and the chiplets of tensors, as arguments of the engine."""
     kept = residents(scheduled, scheduled.residence)
     return {"residents": tuple(kept), "placed": tuple(placed(scheduled))}
 
@@ -30,7 +30,7 @@ def lying(scheduled: ScheduledProgram) -> dict[str, Any]:
 def launched(
     lowered: KernelGraph, scheduled: ScheduledProgram, filled: Filled = NOTHING_KNOWN
 ) -> tuple[Launched | HostCall, ...]:
-    """The simulator's input: for each launch a program with its addresses, or a call of the host."""
+    """The simulator's input: for each launch a program with its tensors' addresses, or a call of the host."""
     programs = {kernel.kernel: kernel.program for kernel in scheduled.kernels}
     hosts = {step.kernel: step for step in scheduled.hosts}
     lie = grids(lowered)

@@ -1,7 +1,7 @@
 """The nonzero elements of a call's tensors, for machines that skip tiles of zeros.
 
-These are data, and no record has data: they are read from the live call when the timeline is made, and only the
-timeline is kept. A loaded journey has none, and tensors on the meta device have no numbers.
+No record contains data, so the elements are read from the live call when the timeline is made, and only the timeline is
+kept. A loaded journey has no call, and tensors on the meta device have no numbers.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Mask = npt.NDArray[np.bool_]
 def filled(
     program: CapturedProgram, lowered: KernelGraph, inputs: Sequence[object], kwargs: Mapping[str, object]
 ) -> dict[str, Mask]:
-    """For each input, parameter, buffer and closed-over tensor the nonzero elements of its storage, from its base on;
-    under the name of every value of the same element type that is a view of it.
+    """For each input, parameter, buffer and closed-over tensor, a mask of the nonzero elements of its storage, from the
+    base on. The views of a tensor with its element type have the same mask.
     """
     found: dict[str, Mask] = {}
     for slot, tensor in zip(program.graph.inputs, program.values(inputs, kwargs), strict=True):

@@ -32,15 +32,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GraphCall:
-    """A graph of Dynamo's, or one of the two that autograd makes of it, as the callable of a journey."""
+    """A graph from Dynamo, or one of the two that autograd makes of it, as the callable of a journey."""
 
     module: torch.fx.GraphModule
     part: str = ""
-    """Forward or backward, if its results have gradients."""
+    """"forward" or "backward", if autograd made the graph; else empty."""
     saved: tuple[int, ...] = ()
-    """The numbers of what one keeps for the other: results of a forward graph, inputs of a backward one."""
+    """Indices of values that the forward graph keeps for the backward one: of a forward graph's results, or of a
+    backward graph's inputs."""
     broken_off: str = ""
-    """Why and where Dynamo ended the graph before the function's end: what runs then is in no journey."""
+    """The reason and place where Dynamo ended the graph early; the Python after it is in no journey. Else empty."""
 
     def __call__(self, *inputs: object) -> object:
         return cast("object", self.module(*inputs))
@@ -50,7 +51,7 @@ class GraphCall:
         return f"compiled {self.part}" if self.part else "compiled"
 
     def saved_in(self, graph: AtenGraph) -> tuple[str, ...]:
-        """The values that are kept, each memory under the name of its owner."""
+        """The values that are kept for the backward graph; a result that aliases another value has that one's name."""
         if self.part == BACKWARD:
             return tuple(graph.inputs[place].value for place in self.saved)
         owners = {alias.output: alias.base for alias in graph.aliases}
@@ -62,7 +63,7 @@ class Request(Options):
     """The request of a journey: the call, its machine and its options."""
 
     target: Callable[..., object] | None = None
-    """None in a journey that was loaded from `path`, and where one stage is called alone."""
+    """The function or module; None in a journey that was loaded from `path`, and if a stage is called alone."""
     inputs: tuple[object, ...] = ()
     kwargs: Mapping[str, object] = field(default_factory=dict[str, object])
     train: bool = False
@@ -73,31 +74,32 @@ class Request(Options):
     """The registrations when the journey was requested; later changes do not affect it. None, in a loaded journey,
     means those registered when a stage runs: registrations are code, which a file does not hold."""
     rewrites: Mapping[str, Step] = field(default_factory=REWRITES.now)
-    """Graph passes and patterns, as they were registered then; in a loaded journey what those of the file made."""
+    """Graph passes and patterns registered at the request; in a loaded journey, the file's records of rewrites."""
     path: str = ""
     trusted: bool = True
-    """Whether somebody vouches for what MLIR would be given: False in a journey of a file, and in all made of it."""
+    """True if scripts, passes and texts may do anything: False in a journey from a file, and in journeys made from it,
+    unless the user trusts the file."""
     given_at: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The user's line that gave an option, for errors that only a later stage can find."""
+    """Option -> the user's line that gave it, for errors that only a later stage can find."""
 
     @property
     def layout_here(self) -> Layout:
-        """The layout option, as the machine has it."""
+        """The layout option for this machine."""
         return layout_on(self.machine, self.layout)
 
     @property
     def held(self) -> str:
-        """The file whose scripts, passes and texts are held against the lists of scheduling/foreign_code.py; empty in
-        a live journey, and in one that is trusted."""
+        """The file whose scripts, passes and texts are checked against the lists of scheduling/foreign_code.py; empty
+        in a live or trusted journey."""
         return "" if self.trusted else self.path
 
     @contextlib.contextmanager
     def blaming_the_file(self) -> Generator[None]:
-        """Makes exceptions that are no errors of ours, raised in the block, errors of the file that the journey is
-        from: its records are in form, but may still call ops with what they do not take."""
+        """Turns exceptions in the block, except our own errors, into errors of the journey's file: its records have the
+        right form, but may still call ops with wrong arguments."""
         try:
             yield
-        except (WorkbenchError, Warning):  # a warning that a filter makes an error
+        except (WorkbenchError, Warning):  # a filter may turn a warning into an exception
             raise
         except Exception as error:
             if not self.path:
@@ -106,7 +108,7 @@ class Request(Options):
             raise JourneyFileUnfit(self.path, f"{type(error).__name__}: {text}") from error
 
     def mappings(self, lowered: KernelGraph) -> RequestedMappings:
-        """The mapping that the user asks for, by kernel of the graph."""
+        """The requested mappings, by kernel of the graph."""
         return requested_mappings(lowered, self.machine, self.mapping, self.tuned, self.schedule or {})
 
     def check_kernels_named(self, lowered: KernelGraph) -> None:
@@ -120,7 +122,7 @@ class Request(Options):
         rules_off(self.fusion, self.rewrites)
 
     def said(self, lowered: KernelGraph) -> dict[str, UserMapping]:
-        """The mappings that the user gives kernels, those of a file by the kernels' names."""
+        """The user's mappings by kernel, without tuned ones; those of a mapping file are under the kernels' names."""
         return dict(replace(self, tuned=None).mappings(lowered).mapping or {})
 
     @property
@@ -135,11 +137,11 @@ class Request(Options):
 
     @property
     def room_here(self) -> Room:
-        """The limits of the machine that grouping reads."""
+        """The machine's figures that grouping reads."""
         return room_of(self.machine)
 
     def given(self, **options: object) -> Request:
-        """The same, with the user's current line as the place of these options, as far as they are not None."""
+        """The same request, with the user's current line as the place of these options; None removes a place."""
         file, line = called_from()
         kept = {option: place for option, place in self.given_at.items() if option not in options}
         now = {option: f"{file}:{line}" for option, value in options.items() if file and value is not None}
@@ -147,7 +149,7 @@ class Request(Options):
 
     @contextlib.contextmanager
     def blaming(self, option: str, *mistakes: type[WorkbenchError]) -> Generator[None]:
-        """Adds to such errors, raised in the block, the option and the user's line, or the file, that gave it."""
+        """Adds the option, and the user's line or the file that gave it, to errors of these types in the block."""
         try:
             yield
         except mistakes as error:

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 def refused(name: str, expected: str, given: object, hint: str = "") -> BadOption:
-    """The error for an option's value that is no `expected` one."""
+    """The error for an invalid value of an option."""
     return BadOption(f"{name} must be {expected}, got {short(given)}{hint}")
 
 
 def one_of(name: str, *texts: str) -> Callable[[object], str]:
-    """Returns the check of an option that is one of some texts."""
+    """Returns the check of an option that must be one of these texts."""
 
     def checked(given: object) -> str:
         if not isinstance(given, str) or given not in texts:
@@ -40,14 +40,14 @@ def one_of(name: str, *texts: str) -> Callable[[object], str]:
 
 
 def checked_prefer(given: object) -> str | None:
-    """Returns the name of a dialect; lowering looks it up among those that have builders."""
+    """Returns the name of a dialect; lowering checks that a builder uses it."""
     if given is None or isinstance(given, str):
         return given
     raise refused("prefer", "the name of a dialect, or None", given)
 
 
 def checked_schedule(given: object) -> dict[str, str] | None:
-    """Returns a copy of the transform scripts, if they have the form of some; scheduling looks up their kernels."""
+    """Returns a copy of the transform scripts; raises if the form is wrong. Scheduling checks the kernels' names."""
     if given is None:
         return None
     scripts = dict(cast("Mapping[object, object]", given)) if isinstance(given, Mapping) else None
@@ -62,7 +62,8 @@ _FORM: Final = "{kernel_name or '*': {'tile': {dim: size}, 'order': [dims], 'buf
 def checked_mapping(
     given: Mapping[str, UserMapping] | MappingFile | str | os.PathLike[str] | None,
 ) -> Mapping[str, UserMapping] | MappingFile | None:
-    """Returns a copy of the mapping, if it has the form of one; scheduling compares it with the kernels."""
+    """Returns a copy of the mapping, or reads the file; raises if the form is wrong. Scheduling checks it against the
+    kernels."""
     if given is None or isinstance(given, mapping_file.MappingFile):
         return given
     if isinstance(given, str | os.PathLike):
@@ -82,7 +83,7 @@ def checked_mapping(
 
 
 def _plain_copy(given: Any) -> Any:
-    """A deep copy, with numpy's numbers as Python's."""
+    """A deep copy, with NumPy's numbers as Python numbers."""
     if isinstance(given, Mapping):
         return {name: _plain_copy(value) for name, value in cast("Mapping[object, object]", given).items()}
     if isinstance(given, list | tuple):
@@ -92,7 +93,7 @@ def _plain_copy(given: Any) -> Any:
 
 
 def checked_tuned(given: object) -> TunedTable | None:
-    """Reads the table of tuned mappings of a file."""
+    """Reads the table of tuned mappings in a file."""
     if given is None or isinstance(given, tuned_table.TunedTable):
         return given
     if not isinstance(given, str | os.PathLike):
@@ -101,7 +102,7 @@ def checked_tuned(given: object) -> TunedTable | None:
 
 
 def checked_fusion(given: object) -> object:
-    """The fusion options, if they have the form of some; rules and nodes are compared with those there are later."""
+    """Returns the fusion options; raises if the form is wrong. Lowering checks the names of rules and nodes."""
     kept = _listed(given)
     if isinstance(given, Mapping):
         kept = {key: _listed(value) for key, value in cast("Mapping[object, object]", given).items()}
@@ -110,14 +111,14 @@ def checked_fusion(given: object) -> object:
 
 
 def _listed(given: object) -> object:
-    """A list of what is given, which a generator gives only once; a text, or what has no items, as it is."""
+    """The items of an iterable as a list, since a generator yields them only once; any other value unchanged."""
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         return cast("object", given)
     return list(cast("Iterable[object]", given))
 
 
 def checked_resident(given: object) -> str | tuple[str, ...] | None:
-    """The tensors for the common memory, if they have the form of a list; the plan looks up their names."""
+    """Returns the tensors for the common memory; raises if the form is wrong. The plan checks the names."""
     if given is None or (isinstance(given, str) and given == "auto"):
         return given
     if isinstance(given, list | tuple) and all(isinstance(name, str) for name in cast("list[object]", given)):
@@ -129,7 +130,7 @@ def checked_resident(given: object) -> str | tuple[str, ...] | None:
 
 
 def checked_placement(given: object) -> dict[str, int | str] | None:
-    """The places of tensors, if they have the form of a placement; the plan looks up names and chiplets."""
+    """Returns the placement of tensors; raises if the form is wrong. The plan checks names and chiplets."""
     if given is None:
         return None
     form = "names of tensors with the number of a chiplet or a policy, {'fc1.weight': 1, 'x': 'local'}, or None"
@@ -146,7 +147,7 @@ def checked_placement(given: object) -> dict[str, int | str] | None:
 
 
 def warn_without_common_memory(resident: object, machine: Machine) -> None:
-    """Warns the user of the calling verb that the machine has no common memory for a heuristic to fill."""
+    """Warns, at the line that called the verb, if `resident="auto"` has no effect: the machine has no common memory."""
     if resident == "auto" and not machine.common_memory.bytes:
         text = (
             f"resident='auto': machine {machine.name!r} has no common memory (common_memory_bytes = 0), so no "
@@ -156,14 +157,14 @@ def warn_without_common_memory(resident: object, machine: Machine) -> None:
 
 
 def checked_seconds(given: object) -> float | None:
-    """A time limit, if it is one."""
+    """Returns a time limit in seconds; raises if it is invalid."""
     if given is None or (isinstance(given, int | float) and not isinstance(given, bool) and given > 0):
         return given
     raise refused("a time limit", "seconds, a number above 0, or None for no limit", given)
 
 
 def checked_tolerance(name: str, given: object) -> float | None:
-    """A tolerance, if it is one; None means the bound that follows from rounding."""
+    """Returns a tolerance; raises if it is invalid. None means the bound that follows from rounding."""
     if given is None:
         return None
     if isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given <= sys.float_info.max:
@@ -172,7 +173,7 @@ def checked_tolerance(name: str, given: object) -> float | None:
 
 
 def machine_of(given: object) -> Machine:
-    """Returns the machine of a name or a file."""
+    """Returns the machine with this name or from this file."""
     if isinstance(given, Machine):
         return given
     if not isinstance(given, str | os.PathLike):

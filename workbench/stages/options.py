@@ -1,7 +1,8 @@
-"""The options of a journey: each is a field of `Options`, with all that is known of it.
+"""The options of a journey: each is a field of `Options`, with an `Option` that describes it.
 
-What `torch.compile` takes, flags of the command line, the stages that a change repeats and what a file keeps follow
-from these fields. `scripts/write_options.py` writes the signatures of `wb.trace`, `wb.tune` and `j.with_` from them.
+From these fields follow the options of `torch.compile`, the flags of the command line, the stages that a change
+repeats, and the options that a file keeps. `scripts/write_options.py` writes the signatures of `wb.trace`, `wb.tune`
+and `j.with_` from the fields.
 """
 
 from __future__ import annotations
@@ -44,25 +45,25 @@ def _as_given(given: object) -> object:
 
 @dataclass(frozen=True)
 class Option:
-    """An option's stage, sentence, check, form in a file and flag."""
+    """The description of an option: its stage, sentence, check, form in a file and flag."""
 
     read_by: str
-    """The first stage that reads it, by its method in `pipeline.py`: a change makes this stage anew, and all below."""
+    """The first stage that reads the option, by its method in `pipeline.py`: a change repeats it and all later ones."""
     doc: str
     given: str = ""
-    """The type of what a person may give, where it is not that of the field."""
+    """The type that a user may give, if it differs from the field's type."""
     check: Callable[[Any], object] = _as_given
-    """Makes what a person gives what a journey keeps, or raises `BadOption`."""
+    """Returns the value that a journey keeps for a user's value, or raises `BadOption`."""
     kept: tuple[type, ...] = ()
-    """The kinds of JSON in which a file has it; none for an option that no file has."""
+    """The JSON types of the option in a file; empty for an option that is not kept in a file."""
     flag: str = ""
-    """The value behind its flag of `workbench trace`; empty for an option that a command line cannot give."""
+    """The value after the option's flag of `workbench trace`, for the help; empty for an option without a flag."""
     verbs: tuple[str, ...] = ("trace", "with_", "compile")
-    """The verbs that take it: `wb.trace` (and `wb.tune`), `j.with_`, `torch.compile`."""
+    """The verbs that have the option: `wb.trace` (and `wb.tune`), `j.with_`, `torch.compile`."""
 
 
 def option(read_by: str, doc: str, default: Any = None, **more: Any) -> Any:
-    """Returns a field of `Options` that has a default, with what is known of the option."""
+    """Returns a field of `Options` with a default, and with the option's description."""
     return field(default=default, metadata={"option": Option(read_by, doc, **more)})
 
 
@@ -70,8 +71,8 @@ def option(read_by: str, doc: str, default: Any = None, **more: Any) -> Any:
 class Options:
     """The options of `wb.trace` and `j.with_`, as a journey keeps them.
 
-    Each field is an option: its type, its default, and in `OPTIONS` all that is known of it. To add one, write a field
-    here, have its stage read it, and run `scripts/write_options.py`, which writes the signatures and the page of docs.
+    Each field is an option, with its type and default; `OPTIONS` has its description. To add an option, write a field
+    here, read it in its stage, and run `scripts/write_options.py`, which writes the signatures and the page of docs.
     """
 
     machine: Machine = field(
@@ -111,7 +112,7 @@ class Options:
         kept=(dict,),
         flag="FILE",
     )
-    tuned: TunedTable | None = option(  # no file has it, but its mappings
+    tuned: TunedTable | None = option(  # a file keeps its mappings instead
         "rendered",
         "a table of tuned mappings, for kernels that `mapping` does not speak of",
         given="str | os.PathLike[str] | None",
@@ -169,7 +170,7 @@ class Options:
 
     @property
     def kept(self) -> dict[str, object]:
-        """The options that a file has."""
+        """The options that are kept in a file."""
         return {name: value for name, value in self.options.items() if OPTIONS[name].kept}
 
 
@@ -177,17 +178,17 @@ OPTIONS: Final[Mapping[str, Option]] = {each.name: each.metadata["option"] for e
 
 
 def options_among(values: Mapping[str, object]) -> dict[str, Any]:
-    """The values that are options, by their names: of a verb's arguments."""
+    """The options among a verb's arguments, by name."""
     return {name: value for name, value in values.items() if name in OPTIONS}
 
 
 def checked_options(**given: Any) -> dict[str, Any]:
-    """The options, checked, and copied where the caller may change them later."""
+    """The checked options; values that the caller may change later are copied."""
     return {name: OPTIONS[name].check(value) for name, value in given.items()}
 
 
 def options_of_file(kept: Mapping[str, object]) -> dict[str, Any]:
-    """The options of a file, checked as if a person gave them; a file may be anybody's."""
+    """The options of a file, checked like a user's, since a file may come from anybody."""
     for name, value in kept.items():
         kinds = OPTIONS[name].kept if name in OPTIONS else ()
         if not isinstance(value, kinds):
@@ -201,7 +202,7 @@ def of_compile() -> tuple[str, ...]:
 
 
 def checked_compile_options(given: object) -> dict[str, Any]:
-    """The options of `torch.compile`, if all names are known; values are checked later, like those of `wb.trace`."""
+    """The options of `torch.compile`; raises for unknown names. Values are checked later, like those of `wb.trace`."""
     names = of_compile()
     if not isinstance(given, Mapping):
         raise BadOption(
@@ -212,5 +213,5 @@ def checked_compile_options(given: object) -> dict[str, Any]:
         if name not in names:
             raise BadOption(f"torch.compile(backend='npu') has no option {name!r}; its options are {', '.join(names)}")
     if "machine" in options:
-        machine_of(options["machine"])  # else a mistake in it would look like one of the graph
+        machine_of(options["machine"])  # checked now: a later error would seem to be about the graph
     return options

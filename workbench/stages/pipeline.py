@@ -1,11 +1,11 @@
-"""The way of a call through the stages, from PyTorch to the timeline: what `wb.trace` does, from top to bottom.
+"""The stages of a call, from PyTorch to the timeline, in the order in which `wb.trace` runs them.
 
     capture -> rewrite -> lower -> render -> schedule -> plan -> simulate
 
-Each method is a stage. Its parameters are artefacts of the stages above it, and what it returns is its own, made at its
-first use: `Stages(request).scheduled()` makes all that scheduling needs. A person sees several methods as one stage, by
-the name in `@stage(...)`: grouping nodes and laying tensors out are both *lower*. The compiler, and so PyTorch and
-MLIR, is imported in the methods that call it: a journey from a file opens without either.
+Each method is a stage. Its parameters are artefacts of earlier stages; it returns its own artefact, which is made at
+the first use: `Stages(request).scheduled()` makes everything that scheduling needs. Users see several methods as one
+stage, with the name in `@stage(...)`: grouping nodes and laying out tensors are both *lower*. The compiler, and so
+PyTorch and MLIR, is imported in the methods that call it: a journey from a file opens without these.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _OF_MAPPINGS = (MappingError, DoesNotFit, TooManyInstructions)
 
 @dataclass(frozen=True)
 class Grouped:
-    """Nodes in kernels, before tensors are laid out in DRAM."""
+    """The nodes grouped into kernels, before tensors are laid out in DRAM."""
 
     record: KernelGraph
-    """In a loaded journey, that of the file, whose tensors are laid out: lowering begins with PyTorch's order."""
+    """The graph of kernels. In a loaded journey it has the file's layout; lowering first restores PyTorch's order."""
     rendered: tuple[KernelModule, ...] = ()
-    """The texts of its kernels in a file. They stay with every layout that leaves a kernel's tensors as they are, since
-    the templates and builders that made them may not be here."""
+    """The kernels' texts in a file. A kernel's text stays with every layout that leaves its tensors unchanged, since
+    the templates and builders that made it may not be registered here."""
 
 
 def without_templates(lowered: Lowered, imported: Rendered) -> bool:
-    """Returns True if no kernel is a template's: then rendering does not depend on the machine and the mapping."""
+    """True if no kernel is a template's: then rendering does not depend on machine and mapping."""
     return not any(module.handwritten for module in imported.record)
 
 
@@ -57,7 +57,7 @@ class Stages(StageTable):
 
     @stage("capture")
     def captured(self) -> Captured:
-        """The calls of ATen that PyTorch makes of the function."""
+        """The calls of ATen that PyTorch makes when it runs the function."""
         from workbench.capturing.capture import capture, capture_graph
 
         asked, called = self.request, self.request.target
@@ -90,7 +90,7 @@ class Stages(StageTable):
 
     @stage("lower", "room")
     def grouped(self, rewritten: Rewritten) -> Grouped:
-        """Every node routed to a kernel."""
+        """The nodes with their routes, grouped into kernels."""
         from workbench.capturing.rewriting.rewrite import with_origins
         from workbench.lowering.lower import lower
 
@@ -126,7 +126,7 @@ class Stages(StageTable):
 
     @stage("render", stays=without_templates)
     def rendered(self, lowered: Lowered, imported: Rendered) -> Rendered:
-        """The same with the texts of templates for this machine and mapping."""
+        """Every kernel as MLIR, including the texts of templates for this machine and mapping."""
         if without_templates(lowered, imported):
             return imported
         from workbench.rendering.module_store import default_module_store
@@ -145,7 +145,7 @@ class Stages(StageTable):
 
     @stage("plan")
     def scheduled(self, lowered: Lowered, rendered: Rendered, tiled: Scheduled) -> Scheduled:
-        """The same with the plan of the common memory and of the tensors' chiplets."""
+        """The scheduled kernels with the plan of the common memory and of the tensors' chiplets."""
         return planned(self.request, lowered, rendered, tiled)
 
     @stage("simulate", compiles=False)
@@ -163,7 +163,7 @@ class Stages(StageTable):
 
     @stage("compile", beside=True)
     def kernels(self) -> KernelCache:
-        """Native code by its source text, for all journeys of one trace: `run_and_check.py` runs it."""
+        """The cache of native code by source text, for all journeys of one trace; `run_and_check.py` runs the code."""
         from workbench.running.native_store import default_native_store
         from workbench.running.run_program import KernelCache
 
@@ -214,7 +214,7 @@ def tiled(
 def planned(request: Request, lowered: Lowered, rendered: Rendered, made: Scheduled) -> Scheduled:
     """Plans the common memory and the tensors' chiplets.
 
-    Kernels with tensors in the common memory are tiled anew: what it serves takes no time of DRAM's bus.
+    Kernels with tensors in the common memory are tiled again, since these tensors take no time of DRAM's bus.
     """
     graph, machine = lowered.record, request.machine
     with request.blaming("resident", BadOption, CommonMemoryFull):
@@ -229,8 +229,8 @@ def planned(request: Request, lowered: Lowered, rendered: Rendered, made: Schedu
 
 
 def code_of(request: Request, rendered: Rendered) -> UserCode:
-    """The scripts and passes of a journey, to be run on its kernels. Nothing else hands them to MLIR; those of a file,
-    and its kernels' texts, may ask for what is on the lists alone."""
+    """The scripts and passes of a journey, for its kernels; MLIR gets them only through this function. Those of an
+    untrusted file, and its kernels' texts, may use only what is on the lists of scheduling/foreign_code.py."""
     from workbench.scheduling.schedule import UserCode
 
     code = UserCode(request.schedule, request.passes)
@@ -246,7 +246,7 @@ def hosts_of(lowered: KernelGraph) -> tuple[Kernel, ...]:
 
 
 def _filled(request: Request, captured: Captured, lowered: KernelGraph) -> Filled:
-    """The nonzero places of the call's current tensors, if the machine skips zero tiles and the call is known."""
+    """Masks of the nonzero elements of the call's tensors, if the machine skips zero tiles and there is a call."""
     program = captured.program
     if not request.machine.core.skips_zero_tiles or program is None or program.parts:
         return {}
@@ -256,14 +256,14 @@ def _filled(request: Request, captured: Captured, lowered: KernelGraph) -> Fille
 
 
 def loaded(request: Request, found: Archive) -> Stages:
-    """The stages of a file, made as far as the file has them."""
+    """The stages of a journey from a file, with all artefacts that the file has."""
     from workbench.simulating.launched_programs import launched, lying
 
     graph, scheduled = found.lowered, found.scheduled
     trace = replace(found.trace, launches=launched(graph, scheduled), asked=lying(scheduled))
     rendered = Rendered(found.rendered, hosts_of(graph), kernel_titles(graph), request.held)
     planned = Scheduled(scheduled, graph, found.rendered, scheduled_titles(graph, scheduled))
-    # a new plan replaces the old one, but not the tiles that were made for what the old one serves
+    # without this, a new plan would keep tiles that were made for the tensors in the old plan's common memory
     tiled = {} if common_memory_plan.served(scheduled) else {"tiled": planned}
     return Stages(
         request,

@@ -1,4 +1,4 @@
-"""A journey's numbers for `run` and `check`, computed natively or with PyTorch, whole or in parts."""
+"""Computes a journey's numbers for `run` and `check`, natively or with PyTorch, as a whole or in parts."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Computing:
             from workbench.capturing.result_aliases import refuse_unwritable
 
             refuse_unwritable(program.graph, values)
-            with turn(), program.as_traced():  # Dynamo runs it, and may compile another graph
+            with turn(), program.as_traced():  # Dynamo runs the function, and may compile another graph
                 return self._run_parts("scheduled", inputs, kwargs or {})
         return program.run(inputs, kwargs or {}, values, lambda _: self._native("scheduled").run(now))
 
@@ -81,7 +81,7 @@ class Computing:
         rtol: float | None,
         atol: float | None,
     ) -> Check:
-        """A stage's numbers beside PyTorch's."""
+        """Compares a stage's numbers with PyTorch's."""
         if stage not in CHECKED_STAGES:
             raise BadOption(f"stage={stage!r} cannot be checked; the stages with numbers are {_listed(CHECKED_STAGES)}")
         rtol, atol = checked_tolerance("rtol", rtol), checked_tolerance("atol", atol)
@@ -106,7 +106,7 @@ class Computing:
 
     @staticmethod
     def _draws(graph: AtenGraph) -> bool:
-        """True if a call draws random numbers, of which PyTorch has one generator for all threads."""
+        """True if a call draws random numbers: PyTorch has one generator for all threads."""
         from workbench.operators.aten.overload_names import draws_lots
 
         return draws_lots(node.op for node in graph.nodes)
@@ -118,13 +118,12 @@ class Computing:
         kwargs: Mapping[str, object] | None,
         values: Sequence[torch.Tensor],
     ) -> None:
-        """Refuses a function under other conditions than those of its graph, which neither stage nor kernel is to
-        blame for."""
+        """Raises the error of a function whose graph would differ now: a condition of the trace has changed."""
         with turn():
             program.refuse_changed_conditions(inputs, kwargs, values)
 
     def _hint(self) -> str:
-        """A possible cause of a failure: indices of equal elements are open."""
+        """A possible cause of a failure, in words: PyTorch may name any of several equal elements. Empty if none."""
         nodes = self.stages.captured().record.nodes
         names = sorted({node.op.split(".")[1] for node in nodes if _names_any_of_equals(node)})
         return _TIES.format(ops=" or ".join(names)) if names else ""
@@ -134,7 +133,7 @@ class Computing:
         return self._native("scheduled")
 
     def _with_data(self, asked: str, values: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The values, if all of them hold numbers."""
+        """The values; raises if some are on the meta device, without numbers."""
         graph = self.stages.captured().record
         empty = [slot.path for slot, value in zip(graph.inputs, values, strict=True) if value.is_meta]
         if empty:
@@ -147,7 +146,7 @@ class Computing:
         return values
 
     def _of_whole(self, stage: str, user: list[torch.Tensor], held: list[torch.Tensor]) -> tuple[list[Pair], Answers]:
-        """Outputs and mutated inputs of this stage, and PyTorch's."""
+        """The outputs and changed inputs computed by this stage, and PyTorch's answers."""
         from workbench.checking import held_tensors, tensor_comparison, wide_reference
         from workbench.operators.host import run_graph
 
@@ -178,7 +177,7 @@ class Computing:
         return [tensor_comparison.Pair(shown, tensor, graph.types[name]) for shown, name, tensor in made], answers
 
     def _run_parts(self, stage: str, inputs: Sequence[object], kwargs: Mapping[str, object]) -> object:
-        """Runs a broken-up callable, each graph by `stage`."""
+        """Runs a broken-up callable, with each of its graphs computed by `stage`."""
         parts = self._program("run").parts
         assert parts is not None
 
@@ -199,7 +198,7 @@ class Computing:
         return parts.run(part, other, tuple(inputs), kwargs)
 
     def _of_parts(self, stage: str, user: list[torch.Tensor]) -> tuple[list[Pair], Answers]:
-        """All results and changes of a call of a broken-up callable, and PyTorch's."""
+        """All results and changed tensors of a broken-up callable, computed by this stage, and PyTorch's answers."""
         from workbench.checking import tensor_comparison, wide_reference
 
         program, target = self._program("check"), self.request.target
@@ -221,7 +220,7 @@ class Computing:
         def ours(_: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> AbstractContextManager[None]:
             from workbench.capturing import tensor_copies
 
-            return tensor_copies.put_back(tensors)  # Dynamo calls it, and takes no copies for them
+            return tensor_copies.put_back(tensors)  # Dynamo needs the tensors themselves, so they are restored after
 
         def theirs(arithmetic: held_tensors.Arithmetic) -> list[torch.Tensor]:
             from workbench.checking import wide_reference
@@ -242,10 +241,9 @@ class Computing:
         return [tensor_comparison.Pair(name, got, kind) for name, got, kind in mine], wide_reference.Answers(theirs)
 
     def _eager(self, held: Sequence[torch.Tensor], leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The results of the user's own function, and what it leaves in the lists, dicts and objects that it is given.
-
-        Its changes of those that it holds are undone. `held` are the tensors that it holds; in a training step also its
-        gradients and optimizers' states.
+        """The tensors that the user's function returns, and those in its arguments' lists, dicts and objects after it.
+        Changes of containers that the function holds are undone. `held` are the tensors that it holds; in a training
+        step also gradients and optimizers' states.
         """
         from workbench.capturing import tensor_copies
         from workbench.operators.tensors import call_containers, reachable_tensors
@@ -260,7 +258,7 @@ class Computing:
             return [tensor for _, tensor in given.after(returned)[1].leaves]
 
     def _native(self, stage: str, part: KernelGraph | None = None) -> NativeProgram:
-        """All kernels, or those of a part of the graph, as a program."""
+        """The native program of all kernels, or of those of a part of the graph, at this stage."""
         from workbench.operators.host import host_steps
         from workbench.running import run_program
 

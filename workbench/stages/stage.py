@@ -18,13 +18,13 @@ T = TypeVar("T")
 
 
 class Once(Generic[T]):
-    """A value that is made at its first use, and the seconds it took. One thread makes it, others wait."""
+    """A value that is made at its first use, and the seconds that took. One thread makes the value, others wait."""
 
     def __init__(
         self, name: str, make: Callable[..., T], inputs: Sequence[Callable[[], object]] = (), *, compiles: bool = True
     ) -> None:
-        """`make` computes it from its inputs. A thread must hold the turn for it; a value that needs no compiler is
-        made without the turn, beside other work.
+        """`make` computes the value from its inputs. If it `compiles`, the thread must have the turn; else it is made
+        without the turn, at the same time as other work.
 
         The inputs are made first: they have their own seconds, and may need the turn, for which no thread may wait
         while it holds the lock of a stage.
@@ -35,7 +35,7 @@ class Once(Generic[T]):
         self.seconds: float | None = None
 
     def keep(self, value: T) -> None:
-        """Takes a value that is known already."""
+        """Stores a value that is known already."""
         self._made.append(value)
 
     @property
@@ -62,7 +62,8 @@ class Once(Generic[T]):
 
 
 class Stage(Generic[T]):
-    """A method with its name, inputs and options. Read from a journey's stages it is the artefact, made once."""
+    """A stage's method with its name, inputs and options. As an attribute of a journey's stages it is the artefact's
+    `Once`."""
 
     def __init__(
         self,
@@ -96,17 +97,17 @@ def stage(
 ) -> Callable[[Callable[..., T]], Stage[T]]:
     """Makes a method of `StageTable` a stage.
 
-    `name` stands in the progress line and in `j.seconds`; stages of one name are one entry there. If an option changes
-    that it is the first to read (`Options`), its artefact is made anew, and all that depend on it; `reads` are other
-    things of which this holds. A stage that `compiles` uses PyTorch or MLIR, one thread at a time; others run beside
-    it. `stays` is a function of the inputs: whether the artefact is the same with any options. A stage `beside` is not
-    on the way to the timeline.
+    `name` is shown in the progress line and in `j.seconds`, where stages with one name are one entry. If an option
+    changes that the stage is the first to read (`Options`), its artefact and all that depend on it are made again;
+    `reads` are other changes with this effect. A stage that `compiles` uses PyTorch or MLIR, one thread at a time;
+    other stages may run at the same time. `stays` returns, from the inputs, True if the artefact is the same with any
+    options. A stage `beside` is not on the way to the timeline.
     """
     return lambda method: Stage(method, name, reads, compiles=compiles, stays=stays, beside=beside)
 
 
 class StageTable:
-    """The artefacts of a journey: each is made once, at its first use, from those of earlier stages."""
+    """The artefacts of a journey: each is made once, at its first use, from artefacts of earlier stages."""
 
     table: ClassVar[tuple[Stage[Any], ...]] = ()
     """The stages in order."""
@@ -124,12 +125,12 @@ class StageTable:
                 self._once[each.artefact].keep(given[each.artefact])
 
     def artefact(self, name: str) -> Once[Any]:
-        """The artefact of the stage of this name."""
+        """The artefact with this name, as a `Once`."""
         return self._once[name]
 
     def changed(self, request: Request, options: Collection[str]) -> Self:
-        """The stages of a request in which these options differ. What they do not touch is shared, also if it is not
-        made yet."""
+        """The stages of a request in which these options differ. Artefacts that do not depend on them are shared, even
+        if not made yet."""
         stale = self._touched_by(options)
         stale -= {each.artefact for each in self.table if each.artefact in stale and self._stays(each, stale)}
         other = type(self)(request)
@@ -151,7 +152,7 @@ class StageTable:
         return took
 
     def with_seconds(self, known: Mapping[str, float]) -> Self:
-        """The same, in which the last artefact of each name took so many seconds."""
+        """Sets the seconds of the stages by name, each at the last stage with the name; returns this table."""
         for name, each in {each.name: each for each in self.table if not each.beside}.items():
             self._once[each.artefact].seconds = known.get(name)
         return self
@@ -174,7 +175,7 @@ class StageTable:
                 ) from None
 
     def _touched_by(self, options: Collection[str]) -> set[str]:
-        """The artefacts that these options change: of the stages that read them first, and all that depend on these."""
+        """The artefacts that these options change: of stages that read the options, and all that depend on these."""
         touched = set[str]()
         for each in self.table:
             if not touched.isdisjoint(each.inputs) or not set(options).isdisjoint(each.reads):
@@ -182,8 +183,7 @@ class StageTable:
         return touched
 
     def _stays(self, each: Stage[Any], stale: Collection[str]) -> bool:
-        """Returns True if the artefact is known to stay the same in spite of the changes; an input that is not made yet
-        leaves this unknown."""
+        """True if the artefact is known to stay the same in spite of the changes; False if an input is not made yet."""
         if each.stays is None or not set(each.inputs).isdisjoint(stale):
             return False
         inputs = [self._once[name] for name in each.inputs]

@@ -1,4 +1,4 @@
-"""The knobs of a journey: the costs of each setting, and a session of trying settings."""
+"""The knobs of a journey: the costs of each setting, and sessions that try settings."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""A session of trying: knobs are turned, the newest setting is scheduled and simulated, and every step is kept.
+"""A session that tries settings: knobs are turned, the newest setting is scheduled and simulated, each step is kept.
 
     e = j.experiment()
     e.turn("tile.m", 64, kernel="k0")       # returns at once
     e.wait().cycles, e.table, e.journey
 
-A setting that comes while another is being computed replaces it: that run is stopped, and only the newest becomes a
-step. A refused setting is a step as well, with the reason, and the one before stays in force.
+A new setting replaces one that is being computed: that run is stopped, and only the newest setting becomes a step. A
+refused setting is also a step, with the reason, and the setting before it stays current.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from workbench.stages.journey_request import Request
 
 PAUSE_SECONDS = 0.05
-"""A dragged slider sends a value every frame or two, of 16 ms each: a pause of three means that it has stopped."""
+"""The pause after which a dragged slider has stopped: it sends a value every one or two frames, of 16 ms each."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,7 +47,7 @@ class Step(Generic[J]):
     """One setting that was tried: its costs, or the reason of its refusal."""
 
     number: int
-    """0 is the start."""
+    """The step's number; 0 is the start."""
     setting: Turned[J]
     cycles: int | None = None
     bytes: int | None = None
@@ -60,22 +60,22 @@ class Step(Generic[J]):
 
     @property
     def call(self) -> str:
-        """The call that makes the same journey from the one at the start, `j`."""
+        """The call that makes the step's journey from the start, `j`."""
         return self.setting.call
 
     @property
     def journey(self) -> J:
-        """The journey with this setting, made anew from the caches on disk; a refused one raises the reason."""
+        """The journey with this setting, made again from the caches on disk; a refused setting raises its error."""
         return self.setting.journey()
 
     @property
     def against_start(self) -> Comparison:
-        """The start and this step side by side: `wb.compare` of the two."""
+        """The comparison of the start and this step, as of `wb.compare`."""
         return _against(self.setting.start, self.journey)
 
     @property
     def findings(self) -> pd.DataFrame:
-        """The findings that came, went and stayed since the start, as `wb.compare` has them."""
+        """The findings that came, went and stayed since the start, as in `wb.compare`."""
         return self.against_start.findings
 
     def __repr__(self) -> str:
@@ -84,7 +84,7 @@ class Step(Generic[J]):
 
 
 class Experiment(Shown, Generic[J]):
-    """A session of trying settings of one journey. A thread of its own computes the settings and runs the callbacks.
+    """A session that tries settings of one journey. A background thread computes the settings and runs the callbacks.
     All methods may be called from any thread."""
 
     def __init__(self, journey: J, request: Request, pause: float = PAUSE_SECONDS) -> None:
@@ -96,9 +96,9 @@ class Experiment(Shown, Generic[J]):
         self._knobs = dict[str, Knobs[J]]()
         self._wanted: Turned[J] = first.setting
         self._unsettled = list[tuple[object, Turned[J]]]()
-        """The turns since the last step, and the knobs before them; several turns of one knob are one."""
+        """(knob, setting before its turn) for each turn since the last step; successive turns of one knob are one."""
         self._held = list[Step[J]]()
-        """The refusal of the last turn, while the turns before it are computed without it."""
+        """Refused steps, held back while the turns before them are tried alone."""
         self._back_to: int | None = None
         self._asked = self._answered = 0
         self._stop = threading.Event()
@@ -119,12 +119,12 @@ class Experiment(Shown, Generic[J]):
 
     @property
     def journey(self) -> J:
-        """The journey at the current step. It is kept, so that its timeline is there at once."""
+        """The journey of the current step, which is kept with its timeline."""
         return self._journey
 
     @property
     def against_start(self) -> Comparison:
-        """The start and the current step side by side."""
+        """The comparison of the start and the current step."""
         return _against(self._start, self._journey)
 
     @property
@@ -140,13 +140,13 @@ class Experiment(Shown, Generic[J]):
 
     @property
     def progress(self) -> str:
-        """The current computation and its progress, in a line; empty while there is none."""
+        """The current computation and its progress, in a line; empty if nothing is being computed."""
         progress = self._progress
         return progress.line(time.perf_counter()) if progress is not None and self.busy else ""
 
     @knows_its_options
     def knobs(self, kernel: str | None = None) -> Knobs[J]:
-        """The knobs of the journey at the start, and of one of its kernels."""
+        """The knobs of the journey at the start and, if named, of one of its kernels."""
         name = "" if kernel is None else kernel_of(self._start, kernel)
         if name not in self._knobs:
             self._knobs[name] = knobs_of(self._start, self._request, name or None)
@@ -154,7 +154,7 @@ class Experiment(Shown, Generic[J]):
 
     @knows_its_options
     def around(self, kernel: str | None = None) -> Knobs[J]:
-        """The same knobs, tried and swept from the current setting: the other turned knobs stay."""
+        """The knobs as in `knobs`, but tried and swept from the current setting: other turned knobs stay."""
         return replace(self.knobs(kernel), _start=self._current.setting)
 
     @knows_its_options
@@ -165,13 +165,13 @@ class Experiment(Shown, Generic[J]):
 
     @knows_its_options
     def script(self, kernel: str, text: str | None) -> Self:
-        """Puts a transform script in place of a kernel's own; None restores its own."""
+        """Replaces a kernel's transform script; None restores the kernel's own."""
         name = kernel_of(self._start, kernel)
         return self._ask(lambda wanted: wanted.with_script(name, text), name)
 
     @knows_its_options
     def back(self, step: int | None = None) -> Self:
-        """Goes back to the setting of an earlier step: the one before the current one, or the step of that number."""
+        """Goes back to the setting of an earlier step: of step number `step`, or of the one before the current step."""
         with self._news:
             good = [each.number for each in self._steps if not each.refused]
             earlier = [number for number in good if number < self._current.number]
@@ -202,8 +202,8 @@ class Experiment(Shown, Generic[J]):
 
     @knows_its_options
     def wait(self, seconds: float | None = None) -> Step[J]:
-        """The last step once all settings are computed, or after so many seconds. Exceptions other than refusals, such
-        as those of a callback, are raised here."""
+        """Waits until all settings are computed, or for `seconds`; returns the last step. Exceptions other than
+        refusals, such as those of a callback, are raised here."""
         if threading.current_thread() is self._thread:
             raise BadOption(
                 "wait() in a callback would wait for itself: the experiment continues when the callback has ended"
@@ -217,12 +217,12 @@ class Experiment(Shown, Generic[J]):
 
     @knows_its_options
     def on_step(self, callback: Callable[[Step[J]], object]) -> Callable[[], None]:
-        """Calls `callback` with each new step, in the thread that makes them; returns a function that ends this."""
+        """Calls `callback` with each new step, in the background thread; returns a function that ends this."""
         self._callbacks.append(callback)
         return lambda: self._callbacks.remove(callback) if callback in self._callbacks else None
 
     def close(self) -> None:
-        """Stops the current computation, and takes no more settings; steps stay."""
+        """Stops the current computation and accepts no more settings; steps stay."""
         with self._news:
             self._closed = True
             self._stop.set()
@@ -235,7 +235,7 @@ class Experiment(Shown, Generic[J]):
         self.close()
 
     def _work(self) -> None:
-        """Runs until no setting is left."""
+        """Computes settings until none is left."""
         while True:
             with self._news:
                 asked = -1
@@ -266,7 +266,7 @@ class Experiment(Shown, Generic[J]):
         self._held.clear()
 
     def _tried(self, setting: Turned[J], stop: threading.Event) -> tuple[Step[J], J]:
-        """The step, and its journey where it is not refused."""
+        """The step, and its journey; if it is refused, the current journey."""
         with in_background("experiment", stop) as self._progress:
             try:
                 journey = setting.journey()
@@ -279,7 +279,8 @@ class Experiment(Shown, Generic[J]):
         return Step(-1, setting, *costs(run)), journey
 
     def _take(self, made: Step[J], journey: J, asked: int, back_to: int | None) -> None:
-        """Makes it the last step, unless there is a newer setting meanwhile."""
+        """Adds a step, unless there is a newer setting by now. If it is refused after several turns, the last turn is
+        held back, and the turns before it are tried."""
         with self._news:
             if asked != self._asked or self._closed:
                 return
@@ -309,7 +310,7 @@ class Experiment(Shown, Generic[J]):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a step: cycles and bytes, their increase since the start, the reason of a refusal, and the call."""
+        """One row for each step: cycles and bytes, their increase since the start, the refusal's reason, the call."""
         return data_frames.frame(self._table(), whole=("cycles", "more_cycles", "bytes", "more_bytes"))
 
     def _table(self) -> Table:
@@ -330,18 +331,18 @@ class Experiment(Shown, Generic[J]):
 
     @knows_its_options
     def text(self) -> str:
-        """Every step in a line."""
+        """The table as text, with one line for each step."""
         return self._table().text(widest=100)
 
     @knows_its_options
     def html(self) -> Markup:
-        """Every step in a row."""
+        """The table as HTML, with one row for each step."""
         return markup.fragment(markup.table(self._table(), wide=("refused", "call")))
 
     @knows_its_options
     def widget(self, kernel: str | None = None) -> object:
-        """The session as a widget, for a notebook: knobs of a kernel and of the journey, the costs of each step, the
-        timeline beside that of the start, the map over two knobs. Closing it leaves the session open."""
+        """The session as a widget for a notebook: knobs of a kernel and of the journey, the costs of each step, the
+        timeline beside the start's, the map over two knobs. Closing the widget leaves the session open."""
         return widgets("knobs_widget").knob_editor(self, kernel, ends_session=False)
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""The knobs of a kernel and of a journey: today's value of each, and values worth trying.
+"""The knobs of a kernel and of a journey: the current value of each, and values worth trying.
 
-A knob does not know which values are allowed. Setting a value shows that: the usual checks of the mapping, the machine
-and the scheduled kernel then refuse it, with the reason.
+A knob does not know which values are allowed. Only setting a value shows that: the usual checks of the mapping, the
+machine and the scheduled kernel may refuse it, with the reason.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from workbench.stages.journey_request import Request
 
 Value: TypeAlias = int | float | str | bool | tuple[str, ...]
-"""For a tile, buffers or cores a number; for an order the dims; for a fusion rule whether it is on; or a figure."""
+"""A number for a tile, buffers or cores; the dims for an order; True or False for a fusion rule; or a figure."""
 
 TILE, ORDER, BUFFERS, CORES = "tile", "order", "buffers", "cores"
 KERNELS: Final = (TILE, ORDER, BUFFERS, CORES)
-"""Kinds of knobs that each kernel has for itself."""
+"""Kinds of knobs that each kernel has."""
 FUSION, LAYOUT, MACHINE = "fusion", "layout", "machine"
 _ABOUT: Final = {
     BUFFERS: "tiles of an operand at a time",
@@ -45,9 +45,10 @@ _ABOUT: Final = {
 }
 _NAMES_THE_MACHINE: Final = ("name", "core_figures")
 _HALVINGS: Final = 4
-"""With sixteen tiles a sixteenth of the transfers is not hidden: more tiles hide hardly more, and take long to try."""
+"""The number of times that a tile is halved. With sixteen tiles only a sixteenth of the transfers is not hidden: more
+tiles hide little more, and take long to try."""
 _MOST_ORDERS: Final = math.factorial(4)
-"""The most orders that are all listed; beyond it only those that move one dim."""
+"""The most orders for which all are listed; if there are more, only orders that move one dim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,11 @@ class Knob:
     name: str
     """`tile.m`, `order`, `buffers`, `cores.m`; for the journey `fusion.<rule>`, `layout` and `machine.<figure>`."""
     kernel: str
-    """The kernel of the knob; empty if it is the whole journey's."""
+    """The kernel of the knob; empty for a knob of the whole journey."""
     value: Value
-    """Today's value."""
+    """The current value."""
     values: tuple[Value, ...]
-    """Values worth trying, in order, today's among them."""
+    """Values worth trying, in order, including the current one."""
     range: str
     """The possible values, in words."""
 
@@ -76,7 +77,7 @@ class Knob:
 
     @property
     def about(self) -> str:
-        """An explanation of the dim, the rule or the figure; empty where its name says it."""
+        """An explanation of the dim, the rule or the figure; empty if the name needs none."""
         if self.kind == FUSION:
             return rule_text(self.item)
         if self.kind == MACHINE:
@@ -94,7 +95,7 @@ def text_of(value: Value) -> str:
 
 
 def value_from(knob: Knob, text: str) -> Value:
-    """Typed text as a value of the knob's kind; scheduling decides whether it is allowed."""
+    """Reads typed text as a value of the knob's kind; scheduling decides if it is allowed."""
     typed = text.strip()
     for value in (knob.value, *knob.values):
         if typed == text_of(value):
@@ -112,14 +113,14 @@ def value_from(knob: Knob, text: str) -> Value:
 
 
 def kernel_names(scheduled: ScheduledProgram) -> list[str]:
-    """The graph's kernels that have knobs: not those that PyTorch computes on the host."""
+    """The names of the graph's kernels that have knobs: all but steps on the host."""
     hosts = {step.kernel for step in scheduled.hosts}
     return [launch.name for launch in scheduled.launches.launches if launch.kernel not in hosts]
 
 
 def kernel_of(journey: Staged, given: str) -> str:
-    """The graph's kernel of this name. Its number alone, `k0`, will do, and so will its title or a part of it that no
-    other kernel has: `c1` of `c1 + relu`."""
+    """The full name of a kernel of the graph. `given` may also be its number, `k0`, its title, or a part of the title
+    that no other kernel has: `c1` of `c1 + relu`."""
     scheduled = journey.scheduled.record
     hosts = {step.kernel for step in scheduled.hosts}
     names = kernel_names(scheduled)
@@ -140,18 +141,18 @@ def kernel_of(journey: Staged, given: str) -> str:
 
 
 def _words_of(title: str) -> set[str]:
-    """A title, its parts, and the title without its ops of a node: `softmax` of `softmax (exp)`."""
+    """A title, its parts, and the title without the ops in parentheses: `softmax` of `softmax (exp)`."""
     return {title, *title.split(" + "), title.partition(" (")[0]}
 
 
 def scheduled_kernel(scheduled: ScheduledProgram, name: str) -> ScheduledKernel:
-    """The scheduled kernel that the graph's kernel of this name runs."""
+    """The scheduled kernel that a kernel of the graph, given by name, runs."""
     runs = {launch.name: launch.kernel for launch in scheduled.launches.launches}
     return scheduled.kernel(runs[name])
 
 
 def kernel_knobs(name: str, kernel: ScheduledKernel, machine: Machine) -> tuple[Knob, ...]:
-    """The knobs of a kernel. A user's script fixes tiles, order and cores itself: then only the buffers are left."""
+    """The knobs of a kernel. If a user's script sets tiles, order and cores, only the buffers are left."""
     mapping, knobs = kernel.mapping, list[Knob]()
     for dim, size in mapping.tile.items():
         extent = kernel.dims[dim]
@@ -170,7 +171,7 @@ def kernel_knobs(name: str, kernel: ScheduledKernel, machine: Machine) -> tuple[
 
 
 def _halves(extent: int, today: int) -> set[int]:
-    """The whole extent and halves of it, and half and twice today's value."""
+    """The whole extent, its half, quarter and so on, and half and twice the current value."""
     halves = {-(-extent // 2**power) for power in range(_HALVINGS + 1)}
     return halves | {-(-today // 2), min(2 * today, extent)}
 
@@ -184,7 +185,7 @@ def _with(values: Iterable[int], today: int) -> tuple[int, ...]:
 
 
 def _orders(kernel: ScheduledKernel) -> Iterable[tuple[str, ...]]:
-    """Orders of the dims that have a loop; the others stay where they are, since they are walked at once."""
+    """Orders of the dims that have a loop; dims with a single tile keep their positions."""
     mapping = kernel.mapping
     looped = [dim for dim in mapping.order if mapping.tile[dim] < -(-kernel.dims[dim] // mapping.cores.get(dim, 1))]
     if math.factorial(len(looped)) <= _MOST_ORDERS:
@@ -209,14 +210,14 @@ def journey_knobs(request: Request) -> tuple[Knob, ...]:
 
 
 def _layout_knob(request: Request) -> Iterator[Knob]:
-    """None if orders of single tensors are given, which no value of the knob keeps."""
+    """The layout's knob; none without blocks, or if orders of single tensors are given, which the knob would drop."""
     layout = request.layout or LEAST
     if request.machine.dram_block and isinstance(layout, str):
         yield Knob(LAYOUT, "", layout, (GIVEN, LEAST), f"{GIVEN} or {LEAST}")
 
 
 def machine_knobs(machine: Machine) -> tuple[Knob, ...]:
-    """The figures of a machine; for a number, half and twice of it are worth trying."""
+    """The knobs for a machine's figures; for a number, its half and its double are worth trying."""
     knobs = list[Knob]()
     for name, place in PLACES.items():
         if name in _NAMES_THE_MACHINE:

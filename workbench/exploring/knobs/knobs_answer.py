@@ -45,7 +45,7 @@ COLUMNS = ("knob", "kernel", "value", "range", "values", "about")
 
 
 def knobs_of(journey: J, request: Request, kernel: str | None) -> Knobs[J]:
-    """The knobs of a journey, and those of one of its kernels before them."""
+    """The knobs of a journey, after those of a kernel if one is named."""
     own: tuple[Knob, ...] = ()
     name = ""
     if kernel is not None:
@@ -56,17 +56,17 @@ def knobs_of(journey: J, request: Request, kernel: str | None) -> Knobs[J]:
 
 @dataclass(frozen=True, repr=False)
 class Knobs(Shown, Generic[J]):
-    """The knobs of one kernel and of the journey. A kernel's knob turns one thing: the rest of its mapping stays, while
-    the heuristic tiles other kernels, and on another machine all of them."""
+    """The knobs of one kernel and of the journey. A kernel's knob changes one setting: the rest of the kernel's mapping
+    stays, while the heuristic tiles all other kernels. After a change of the machine it tiles all kernels."""
 
     _start: Turned[J]
     kernel: str
-    """The kernel of the first knobs; empty if there are only the journey's."""
+    """The kernel of the first knobs; empty if there are only knobs of the journey."""
     knobs: tuple[Knob, ...]
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a knob: its kernel, its current value, the possible values, those worth trying, and an
+        """One row for each knob: its kernel, its current value, the possible values, the values worth trying, and an
         explanation."""
         return data_frames.frame(self._table())
 
@@ -76,9 +76,9 @@ class Knobs(Shown, Generic[J]):
 
     @knows_its_options
     def values(self, knob: str) -> pd.DataFrame:
-        """One row a value worth trying: whether it is allowed, the reason if not, and the call that sets it.
+        """One row for each value worth trying: if it is allowed, the reason if not, and the call that sets it.
 
-        Each is really scheduled, so scheduling itself refuses values.
+        Each value is really scheduled: no other rules decide.
         """
         found, rows = self[knob], list[tuple[Cell, ...]]()
         with waiting(f"try the values of {knob}"):
@@ -102,19 +102,19 @@ class Knobs(Shown, Generic[J]):
 
     @knows_its_options
     def turned(self, knob: str, value: Value) -> J:
-        """The journey with a knob at another value, scheduled, so that a refused value raises here."""
+        """The journey with a knob at another value; it is scheduled now, so that a refused value raises here."""
         made = self._with(knob, value).journey()
         _ = made.scheduled
         return made
 
     @knows_its_options
     def call(self, knob: str, value: Value) -> str:
-        """The call that makes the same journey from this one, `j`."""
+        """The call that makes the journey with this value from the present one, `j`."""
         return self._with(knob, value).call
 
     @knows_its_options
     def why_not(self, knob: str, value: Value) -> str:
-        """Why scheduling refuses a value; empty if it does not."""
+        """The reason why scheduling refuses a value; empty if it does not."""
         try:
             _ = self._with(knob, value).journey().scheduled
         except WorkbenchError as error:
@@ -129,12 +129,12 @@ class Knobs(Shown, Generic[J]):
         background: bool = False,
         on_point: Callable[[Point], object] | None = None,
     ) -> Sweep[J]:
-        """The map over one knob or two: cycles and bytes of every pair of values, or the reason of its refusal. Each is
-        really scheduled and simulated.
+        """The map over one knob or two: cycles and bytes of every pair of values, or the reason of its refusal. Each
+        pair is really scheduled and simulated.
 
-        `values` has the values of a knob by its name; the default are those worth trying. Interrupting it keeps the
-        finished points. With `background` it returns at once: `.done`, `.wait()` and `.stop()` follow it, and
-        `on_point` is called with each new point, in the thread that makes them.
+        `values` has the values of a knob by its name; the default are the values worth trying. An interrupt keeps the
+        finished points. With `background` the call returns at once: `.done`, `.wait()` and `.stop()` follow the sweep,
+        and `on_point` is called with each new point, in the background thread.
         """
         chosen = tuple(self[name] for name in knobs)
         given = values or {}
@@ -144,14 +144,14 @@ class Knobs(Shown, Generic[J]):
                     f"sweep: values= has {name!r}, which is not a swept knob; the swept ones are {list(knobs)}"
                 )
         for knob in chosen:
-            _ = self._start.with_value(knob, knob.value)  # raises where a script sets it
+            _ = self._start.with_value(knob, knob.value)  # raises if a script sets it
         axes = tuple(_axis(knob, given.get(knob.name, knob.values)) for knob in chosen)
         return Sweep[J].started(self._start, chosen, axes, background=background, on_point=on_point)
 
     @knows_its_options
     def widget(self) -> object:
-        """The knobs in a notebook: each change is scheduled and simulated in the background, and the new timeline is
-        shown above that of the start. `.journey` of the widget is the resulting journey."""
+        """The knobs as a widget for a notebook: each change is scheduled and simulated in the background, and the new
+        timeline is shown above the start's. `.journey` of the widget is the resulting journey."""
         return widgets("knobs_widget").knob_editor(
             self._start.start.experiment(), self.kernel or None, ends_session=True
         )
@@ -161,12 +161,12 @@ class Knobs(Shown, Generic[J]):
 
     @knows_its_options
     def text(self) -> str:
-        """The knobs without those of the machine, which are in `.table`."""
+        """The knobs as text, without those of the machine, which are in `.table`."""
         return _told([knob for knob in self.knobs if knob.kind != MACHINE]).text(widest=60)
 
     @knows_its_options
     def html(self) -> Markup:
-        """The kernel's knobs as a table, those of the journey apart, closed if there is a kernel."""
+        """The kernel's knobs as a table, then the journey's in sections, which are closed if there is a kernel."""
         own = markup.table(_told([knob for knob in self.knobs if knob.kernel]), wide=("worth trying",))
         parts = [html("<p><b>{}</b></p>{own}", self.kernel, own=own)] if self.kernel else []
         for title, kind in (("fusion rules", FUSION), ("layout in DRAM", LAYOUT), ("figures of the machine", MACHINE)):
@@ -185,13 +185,13 @@ class Knobs(Shown, Generic[J]):
 
 
 def _told(knobs: Sequence[Knob]) -> Table:
-    """Knobs as a table to read."""
+    """A table of knobs for readers."""
     rows = tuple((each.name, text_of(each.value), each.range, " · ".join(map(text_of, each.values))) for each in knobs)
     return Table(("knob", "value", "range", "worth trying"), rows)
 
 
 def _axis(knob: Knob, values: Sequence[Value]) -> tuple[Value, ...]:
-    """The values that a knob is swept over, each once; an order may be given as a list."""
+    """The values over which a knob is swept, each once; an order may be a list."""
     no_list = BadOption(f"sweep: values of {knob.name} are {values!r:.60}; expected a list of them")
     if isinstance(values, str | bytes | bytearray | Mapping):
         raise no_list

@@ -69,7 +69,7 @@ FIGURE_WORDS: Final[Mapping[str, str]] = {
     "vector_op_pj": "an operation on one element (changes j.simulated.energy alone)",
     "weight_switch_cycles": "when waiting weights replace the current ones",
 }
-"""Explanations of figures whose names need one."""
+"""Explanations of the figures whose names are not clear."""
 
 _WORDS: Final = {
     "b": "batch",
@@ -87,12 +87,12 @@ _WORDS: Final = {
     "kh": "rows of the window",
     "kw": "columns of the window",
 }
-"""The names that `mlir/linalg_loops.py` gives to loops."""
+"""Explanations of the names that `mlir/linalg_loops.py` gives to loops."""
 
 
 def dim_words(dim: str) -> str:
-    """`oh` is rows of the result, `d1` axis 1; several of one name are numbered. Empty for a name that a template or a
-    user gave."""
+    """The explanation of a dim, whose name may have a number: `oh` is "rows of the result", `d1` "axis 1". Empty for a
+    name that a template or a user gave."""
     name, number = dim.rstrip("0123456789"), dim[len(dim.rstrip("0123456789")) :]
     if name == "d" and number:
         return f"axis {number}"

@@ -39,7 +39,7 @@ _MOST_POINTS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One setting, scheduled and simulated; or the reason of its refusal."""
+    """The costs of one setting, which was scheduled and simulated, or the reason of its refusal."""
 
     values: tuple[Value, ...]
     cycles: int | None = None
@@ -47,13 +47,13 @@ class Point:
     """Bytes moved from and to DRAM."""
     refused: str = ""
     microseconds: float = 0.0
-    """The time of the cycles, whose lengths may differ."""
+    """The time of the cycles: points may be on machines with different clocks."""
 
 
 @dataclass(eq=False, repr=False)
 class Sweep(Shown, Generic[J]):
-    """The costs of each setting of one knob or two. Points come row by row, the second knob's values first; their
-    figures depend only on the setting."""
+    """The costs of each setting of one knob or two. Points come row by row: for each value of the first knob all values
+    of the second. Their figures depend only on the setting."""
 
     start: Turned[J]
     knobs: tuple[Knob, ...]
@@ -75,7 +75,7 @@ class Sweep(Shown, Generic[J]):
         background: bool,
         on_point: Callable[[Point], object] | None,
     ) -> Self:
-        """A finished sweep, or one that runs in the background."""
+        """Runs a sweep, or starts it in the background, and returns it."""
         if not 1 <= len(knobs) <= 2 or len(set(knobs)) < len(knobs):
             named = ", ".join(repr(knob.name) for knob in knobs) or "none"
             raise BadOption(f"sweep takes one knob or two different ones, but was given {named}")
@@ -102,25 +102,26 @@ class Sweep(Shown, Generic[J]):
 
     @property
     def done(self) -> bool:
-        """True if no more points will come: all are finished, or it was stopped."""
+        """True if no more points will come: all are finished, or the sweep was stopped."""
         return self._over.is_set()
 
     @property
     def stopped(self) -> bool:
-        """True if it ended before all points were finished."""
+        """True if the sweep ended before all points were finished."""
         return self.done and len(self._points) < self.total
 
     @knows_its_options
     def stop(self, *, wait: bool = True) -> None:
-        """Ends it, also amid a simulation; finished points stay. Returns when it has ended, or at once."""
+        """Stops the sweep, even during a simulation; finished points stay. Returns when it has ended or, without
+        `wait`, at once."""
         self._stop.set()
         if wait and threading.current_thread() is not self._thread:  # this thread itself ends only after `on_point`
             self.wait()
 
     @knows_its_options
     def wait(self, seconds: float | None = None) -> bool:
-        """Waits until it is done, or for so many seconds; returns whether it is done. Exceptions of a point other than
-        refusals, and those of `on_point`, are raised here."""
+        """Waits until the sweep is done, or for `seconds`; returns True if it is done. Exceptions of a point other than
+        refusals, and exceptions of `on_point`, are raised here."""
         if threading.current_thread() is self._thread:
             raise BadOption("wait() in on_point would wait for itself: the sweep continues when on_point has ended")
         over = self._over.wait(seconds)
@@ -130,18 +131,18 @@ class Sweep(Shown, Generic[J]):
 
     @property
     def best(self) -> Point | None:
-        """The first of the fastest; None if every setting was refused."""
+        """The fastest point, of several the first; None if every setting was refused."""
         ran = [point for point in self.points if point.cycles is not None]
         return min(ran, key=lambda point: point.microseconds) if ran else None
 
     @property
     def today(self) -> tuple[Value, ...]:
-        """The values at its start, also if they are not on the map."""
+        """The knobs' values at the start, even if the map does not have them."""
         return tuple(map(self.start.value_of, self.knobs))
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a point: the values, cycles and bytes of DRAM or why it was refused, and the call that makes it."""
+        """One row for each point: the values, cycles and bytes of DRAM or the refusal, and the call that makes it."""
         return data_frames.frame(self._table(), whole=("cycles", "bytes"))
 
     def _table(self) -> Table:
@@ -159,7 +160,7 @@ class Sweep(Shown, Generic[J]):
 
     @knows_its_options
     def take(self, *values: Value) -> J:
-        """The journey at a point of the map; without values at the best one."""
+        """The journey at a point of the map; without values, at the best point."""
         if values:
             chosen = tuple(tuple(each) if isinstance(each, list) else each for each in values)
             made = self._at(chosen).journey()
@@ -181,7 +182,7 @@ class Sweep(Shown, Generic[J]):
 
     @property
     def record(self) -> HeatMap:
-        """The geometry of the picture, with the finished points."""
+        """The data of the heat map, with the finished points."""
         spots = {
             point.values: Spot(point.cycles, point.bytes, point.refused, point.microseconds) for point in self.points
         }
@@ -198,7 +199,7 @@ class Sweep(Shown, Generic[J]):
         )
 
     def place(self, values: tuple[Value, ...]) -> tuple[int, int] | None:
-        """Row and column of a point, in row 0 where one knob is turned; None if the map does not have it."""
+        """Row and column of a point (row 0 if there is only one knob); None if the map does not have it."""
         if any(value not in axis for value, axis in zip(values, self.axes, strict=True)):
             return None
         *row, column = (axis.index(value) for value, axis in zip(values, self.axes, strict=True))
@@ -206,14 +207,14 @@ class Sweep(Shown, Generic[J]):
 
     @knows_its_options
     def text(self) -> str:
-        """Every point in a line, and the best one."""
+        """A summary with the best point, and one line for each point."""
         names = (*(knob.name for knob in self.knobs), "cycles", "bytes", "refused")
         told = [heat_map.summary(self.record), ""] if self.points else []
         return "\n".join([*told, self._table().pick(*names).text(widest=100)])
 
     @knows_its_options
     def html(self) -> Markup:
-        """The heat map, and the table below it, closed."""
+        """The heat map, and below it the table in a closed section."""
         rows = markup.details("table", markup.table(self._table(), wide=("refused", "call")))
         return markup.fragment(svg_of(heat_map_picture(self.record)) + rows)
 
@@ -264,5 +265,5 @@ class Sweep(Shown, Generic[J]):
 
 
 def _cell(value: Value) -> Value:
-    """A value for a table: a number of more than 64 bits, which is always refused, as text."""
+    """A value for a table; a number of more than 64 bits, which is always refused, becomes text."""
     return str(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value

@@ -1,4 +1,4 @@
-"""Turned knobs as arguments of `with_`: the options, the call in words, the journey."""
+"""Turned knobs as arguments of `with_`: the options, the text of the call, the journey."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Turned(Generic[J]):
-    """Knobs that differ from a journey's, and scripts that replace its own.
+    """Values of knobs that were turned, and scripts that replace a journey's own.
 
-    A kernel with a turned knob keeps the rest of its mapping from the journey: the options give the whole mapping.
+    A kernel with a turned knob keeps the rest of its mapping: the options contain the whole mapping.
     """
 
     start: J
@@ -47,7 +47,7 @@ class Turned(Generic[J]):
     scripts: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def with_value(self, knob: Knob, value: Value) -> Turned[J]:
-        """The same with a knob at `value`, whatever its value before. Raises where a script sets that."""
+        """These settings with a knob at `value`, in place of its former value. Raises if a script sets the knob."""
         if knob.kernel in self.scripts and knob.kind in (TILE, ORDER, CORES):
             raise BadOption(
                 f"{knob.name} of {knob.kernel}: a script sets tile, order and cores of this kernel. Drop the script "
@@ -56,7 +56,7 @@ class Turned(Generic[J]):
         return replace(self, values={**self.values, knob: plain_value(value)})
 
     def with_script(self, kernel: str, script: str | None) -> Turned[J]:
-        """The same with a kernel's transform script; None removes the given one."""
+        """These settings with a transform script for a kernel; None removes the kernel's script."""
         others = {name: text for name, text in self.scripts.items() if name != kernel}
         return replace(self, scripts=others if script is None else {**others, kernel: script})
 
@@ -71,7 +71,7 @@ class Turned(Generic[J]):
 
     @cached_property
     def options(self) -> dict[str, Any]:
-        """The options of `with_`; raises where a fusion rule is neither on nor off."""
+        """The options of `with_`; raises if a fusion rule is neither True nor False."""
         for rule, on in self._no_switches.items():
             raise BadOption(f"{FUSION}.{rule} = {on!r}: expected True or False")
         return ({"machine": self.machine} if self._figures else {}) | self._besides_machine
@@ -107,7 +107,7 @@ class Turned(Generic[J]):
 
     @property
     def call(self) -> str:
-        """The call that makes the journey from the one at the start, `j`."""
+        """The text of the call that makes the journey from the start, `j`."""
         figures = ", ".join(f"{name}={value!r}" for name, value in self._figures.items())
         told = {"machine": f"j.machine.with_({figures})"} if figures else {}
         told |= {name: repr(value) for name, value in self._besides_machine.items()}
@@ -126,7 +126,7 @@ class Turned(Generic[J]):
 
     @property
     def _no_switches(self) -> dict[str, Value]:
-        """Fusion rules that are set to something else than True or False."""
+        """Fusion rules that are set to anything but True or False."""
         return {rule: on for rule, on in self._of_kind(FUSION).items() if not isinstance(on, bool)}
 
     def _fusion(self, rules: Mapping[str, Value]) -> Any:
@@ -155,6 +155,6 @@ def costs(run: Trace) -> tuple[int, int]:
 
 
 def refusal_of(error: WorkbenchError) -> str:
-    """The reason of a refusal, in a line: the rest of the message has the place of an option, and lists buffers."""
+    """The reason of a refusal: the message's first line. The rest has the place of an option, and lists buffers."""
     first, *others = str(error).splitlines()
     return f"{first} {others[0].strip()}" if first.endswith(":") and others else first

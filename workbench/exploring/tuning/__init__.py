@@ -1,1 +1,1 @@
-"""Tuning: the space of mappings of a kernel, and the search for the fastest with the simulator in the loop."""
+"""Tuning: the map space of a kernel, and the search for the fastest mapping with the simulator in the loop."""

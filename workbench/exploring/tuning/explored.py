@@ -12,42 +12,42 @@ from workbench.scheduling.mapping_space import Candidate, Space
 from workbench.scheduling.user_mapping import UserMapping
 
 BATCH = 8
-"""Candidates that are chosen together: an executor works on so many side by side, and finds what one process finds."""
+"""Candidates that are chosen together: an executor measures so many in parallel, and finds what one process finds."""
 
 KEPT = 4
-"""Of so many of the fastest the neighbours are tried."""
+"""The number of fastest candidates whose neighbours are tried."""
 
 
 @dataclass
 class Explored:
-    """A kernel's candidates, and the costs of those that were measured, by their place."""
+    """A kernel's candidates, and the costs of the measured ones. A candidate's place is its index in the space."""
 
     kernel: str
     space: Space
     today: int
-    """The place of the mapping that the kernel has."""
+    """The place of the kernel's current mapping."""
     costs: dict[int, Measured] = field(default_factory=dict[int, Measured])
 
     @property
     def fastest(self) -> list[int]:
-        """The measured ones, fastest first; of equals the one with the lower guess."""
+        """The places of the measured candidates, fastest first; of equal ones the lower prediction first."""
         found = [(cost.cycles, place) for place, cost in self.costs.items() if cost.cycles is not None]
         return [place for _, place in sorted(found)]
 
     @property
     def best(self) -> int:
-        """The place of the fastest; today's mapping until something is faster."""
+        """The place of the fastest candidate; of the current mapping if none is faster."""
         first = next(iter(self.fastest), self.today)
         return first if self.cycles_at(first) < self.cycles_at(self.today) else self.today
 
     def cycles_at(self, place: int) -> float:
-        """The cycles of a measured candidate; endless for a refused one and one that was not tried."""
+        """The cycles of a measured candidate; infinite for one that was refused or not tried."""
         cycles = self.costs[place].cycles if place in self.costs else None
         return float("inf") if cycles is None else cycles
 
     @property
     def pruned(self) -> list[int]:
-        """Candidates that need not be tried: no schedule of theirs is faster than the best one."""
+        """The places of candidates that need not be tried: their least possible cycles are not below the best's."""
         limit = self.cycles_at(self.best)
         return [place for place in self._untried if self.space.candidates[place].least >= limit]
 
@@ -60,10 +60,11 @@ class Explored:
         return [place for place, cost in self.costs.items() if cost.refused]
 
     def batches(self, budget: int, seed: int) -> Iterator[list[int]]:
-        """Which candidates to measure next, until so many are measured or nothing in the space can be faster.
+        """The candidates to measure next, in batches, until `budget` are measured or none in the space can be faster.
 
-        Two batches of the lowest guesses come first; then in turn neighbours of the fastest, the lowest guesses left,
-        and a few drawn at random, since the guess may be wrong all over. The bound leaves out, never the guess.
+        The first two batches have the lowest predictions. Then batches have neighbours of the fastest candidates, the
+        lowest remaining predictions, or random candidates, since predictions may be wrong. Only the bound rules out
+        candidates, never a prediction.
         """
         drawn, turn = random.Random(seed), 0
         while (left := budget - len(self.costs)) > 0:
@@ -83,7 +84,7 @@ class Explored:
             turn += 1
 
     def _is_near(self, candidate: Candidate) -> bool:
-        """True if it differs in one thing alone from one of the fastest."""
+        """True if a candidate has exactly one difference to one of the fastest."""
         kept = [self.space.candidates[place].mapping for place in self.fastest[:KEPT]]
         return any(_differences(candidate.mapping, each) == 1 for each in kept)
 
@@ -92,6 +93,6 @@ class Explored:
 
 
 def _differences(one: Mapping, other: Mapping) -> int:
-    """Counts the differences of two mappings: a dim with another tile, other order, slots or cores are one each."""
+    """The number of differences of two mappings: one for each dim's tile, and one each for order, slots and cores."""
     tiles = sum(size != other.tile.get(dim) for dim, size in one.tile.items())
     return tiles + (one.order != other.order) + (one.buffers != other.buffers) + (one.cores != other.cores)

@@ -1,4 +1,4 @@
-"""The answer of `j.scheduled.mapspace(kernel)`: every candidate, with its predicted and its simulated cycles."""
+"""The answer of `j.scheduled.mapspace(kernel)`: every candidate, with predicted and, if measured, simulated cycles."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SHOWN = 24
-"""Rows of the text and of the HTML: the fastest ones."""
+"""The number of rows, the fastest candidates, in text and HTML."""
 
 
 @dataclass(frozen=True, repr=False)
 class MapSpace(Shown):
-    """The legal mappings of a kernel, those predicted to be fastest first. What was simulated has its cycles, or why
-    it was refused."""
+    """The legal mappings of a kernel, fastest prediction first. Simulated ones have their cycles, or the reason of
+    their refusal."""
 
     _explored: Explored
 
@@ -39,8 +39,8 @@ class MapSpace(Shown):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a candidate: its tile, order, slots and cores; predicted cycles; a bound that its cycles cannot go
-        below; simulated cycles and bytes of DRAM, or why it was refused; whether it is today's mapping."""
+        """One row for each candidate: its tile, order, slots and cores; predicted cycles; a lower bound of its cycles;
+        simulated cycles and bytes of DRAM, or the reason of its refusal; in `today`, True for the current mapping."""
         return data_frames.frame(self._table(range(len(self))), whole=("cycles", "bytes"))
 
     frame = table
@@ -84,7 +84,7 @@ class MapSpace(Shown):
         return Table(columns, tuple(rows))
 
     def _told(self) -> Table:
-        """The fastest that were simulated, then the lowest guesses."""
+        """The table of the fastest simulated candidates, then of the lowest predictions."""
         fastest = self._explored.fastest[:_SHOWN]
         others = [place for place in range(len(self)) if place not in fastest]
         return self._table([*fastest, *others][:_SHOWN])

@@ -1,4 +1,4 @@
-"""Costs of a kernel's mappings: each is scheduled and simulated as a journey does it, here or in another process."""
+"""Measures a kernel's mappings: each is scheduled and simulated as in a journey, here or in another process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from workbench.scheduling.user_mapping import UserMapping
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The cost of one mapping, or why it was refused."""
+    """The cost of one mapping, or the reason of its refusal."""
 
     cycles: int | None = None
     bytes: int | None = None
@@ -33,24 +33,24 @@ class Measured:
 
 @dataclass(frozen=True)
 class Work:
-    """A kernel to be measured with other mappings: plain data, which another process can be given."""
+    """A kernel to be measured with other mappings: plain data, which can be sent to another process."""
 
     module: KernelModule
     machine: Machine
     launches: tuple[Launched | HostCall, ...]
-    """The launch that is measured: alone, or among all others where its tensors' places depend on them."""
+    """The launch that is measured: alone, or among all launches if its tensors' places depend on these."""
     launch: int
-    """Its place among them."""
+    """The index of the measured launch in `launches`."""
     asked: Mapping[str, Any]
     """The options of the journey's simulation."""
     near: Near
     passes: Mapping[str, tuple[str, ...]]
     untried: tuple[str, ...]
-    """The kernel's nodes in words, if a worker schedules it first to see whether it survives."""
+    """The kernel's nodes in words, if a worker process must schedule it first; else empty."""
 
 
 def measure(work: Work, mapping: UserMapping) -> Measured:
-    """The cost of a mapping of a kernel: a function of its arguments alone, so an executor may run it."""
+    """The cost of a mapping of a kernel. It depends only on the arguments, so an executor may run this function."""
     try:
         return _cost(work, scheduled_with(work, mapping).program)
     except Stopped:
@@ -60,7 +60,7 @@ def measure(work: Work, mapping: UserMapping) -> Measured:
 
 
 def scheduled_with(work: Work, mapping: UserMapping) -> ScheduledKernel:
-    """The kernel scheduled with a mapping; raises if it does not fit or cannot be."""
+    """The kernel scheduled with a mapping; raises if the mapping is refused."""
     with turn():
         if work.untried:
             key = schedule_key(module_key(work.module), machine_key(work.machine), mapping, work.near)
@@ -74,7 +74,7 @@ def cost_today(work: Work) -> Measured:
 
 
 def _cost(work: Work, program: TileProgram) -> Measured:
-    """Cycles from the end of the launch before to the end of this one."""
+    """The cycles from the end of the previous launch to the end of this one, and the bytes of DRAM."""
     number, launches = work.launch, list(work.launches)
     launched = launches[number]
     assert isinstance(launched, Launched), "steps on the host have no mapping"
@@ -92,7 +92,7 @@ class Executor(Protocol):
 
 
 def measured_in_order(work: Work, mappings: Sequence[UserMapping], executor: Executor | None) -> Iterator[Measured]:
-    """The costs of mappings in their order, one by one; with an executor they are worked on side by side."""
+    """Yields the costs of mappings in their order; an executor measures them in parallel."""
     if executor is None:
         yield from (measure(work, mapping) for mapping in mappings)
         return
@@ -101,7 +101,7 @@ def measured_in_order(work: Work, mappings: Sequence[UserMapping], executor: Exe
         try:
             for mapping in mappings:
                 futures.append(_of_executor(lambda mapping=mapping: executor.submit(measure, work, mapping)))
-        except (KeyboardInterrupt, BrokenExecutor) as error:  # what is measured by now is kept
+        except (KeyboardInterrupt, BrokenExecutor) as error:  # costs measured so far are kept
             ended = error
         for future in futures:
             if ended and not future.done():
@@ -114,19 +114,19 @@ def measured_in_order(work: Work, mappings: Sequence[UserMapping], executor: Exe
             raise ended
     finally:
         for future in futures:
-            with contextlib.suppress(Exception):  # of an executor that is broken
+            with contextlib.suppress(Exception):  # a broken executor may raise any
                 future.cancel()
 
 
 def _is_a_cost(found: Measured) -> bool:
-    """True if cycles and bytes are numbers that a simulation can end with."""
+    """True if cycles and bytes are possible results of a simulation."""
     counts = [each for each in (found.cycles, found.bytes) if each is not None]
     return all(type(each) is int and each >= 0 for each in counts) and found.cycles != 0
 
 
 def _of_executor(asked: Callable[[], Any]) -> Any:
-    """Returns an executor's result; raises `BrokenExecutor` for whatever it raises. It may be anybody's: one that is
-    shut down, a cluster that ran out of time, a process to which nothing can be sent."""
+    """Returns an executor's result; raises `BrokenExecutor` for any of its exceptions. It may be of any kind: one that
+    is shut down, a cluster that ran out of time, a process to which nothing can be sent."""
     try:
         return asked()
     except (Stopped, BrokenExecutor):

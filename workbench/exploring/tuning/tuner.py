@@ -36,7 +36,7 @@ INTERRUPTED = "interrupted"
 
 
 def map_space(journey: Staged, request: Request, kernel: str, simulate: int, executor: Executor | None) -> MapSpace:
-    """The space of one kernel, its first `simulate` candidates simulated."""
+    """The map space of one kernel, with its first `simulate` candidates simulated."""
     check_count("simulate", simulate, 0)
     check_executor(executor, request)
     made = scheduled_kernel(journey.scheduled.record, kernel_of(journey, kernel))
@@ -61,7 +61,7 @@ def tuned(
     seed: int,
     executor: Executor | None,
 ) -> Tuning[J]:
-    """The journey's kernels, or those named, each with the fastest mapping that was found."""
+    """Tunes the journey's kernels, or the named ones: finds the fastest mapping of each."""
     check_count("budget", budget, 1)
     check_count("seed", seed, 0)
     check_executor(executor, request)
@@ -101,7 +101,7 @@ def _tune(answer: Tuning[J], work: Work, kernel: ScheduledKernel, executor: Exec
 
 
 def _measure(work: Work, explored: Explored, places: Sequence[int], executor: Executor | None, total: int) -> None:
-    """Measures candidates and keeps each cost as soon as it is known."""
+    """Measures candidates and stores each cost as soon as it is known."""
     todo = [place for place in places if place not in explored.costs]
     mappings = [explored.mapping(place) for place in todo]
     for place, cost in zip(todo, measured_in_order(work, mappings, executor), strict=True):
@@ -110,7 +110,7 @@ def _measure(work: Work, explored: Explored, places: Sequence[int], executor: Ex
 
 
 def explored_of(work: Work, kernel: ScheduledKernel) -> Explored:
-    """The kernel's space, of which today's mapping is measured."""
+    """The kernel's space, with the current mapping measured."""
     with turn():
         ready = PreparedKernel(work.module, context_for(work.passes), work.passes, work.near)
         space = mapping_space(partial(ready.payload_with, work.machine), work.machine, kernel.mapping)
@@ -119,7 +119,7 @@ def explored_of(work: Work, kernel: ScheduledKernel) -> Explored:
 
 
 def work_of(journey: Staged, request: Request, kernel: ScheduledKernel) -> Work:
-    """A kernel as it is launched first: alone, if no tensor has a place that the plan of all launches decides."""
+    """A kernel's first launch as work to measure: alone, unless a plan of all launches decides tensors' places."""
     scheduled, trace = journey.scheduled, journey.simulated.record
     number = next(
         place for place, launch in enumerate(scheduled.record.launches.launches) if launch.kernel == kernel.kernel
@@ -136,7 +136,7 @@ def work_of(journey: Staged, request: Request, kernel: ScheduledKernel) -> Work:
 
 
 def why_not(journey: Staged, kernel: ScheduledKernel) -> str:
-    """Why a kernel has no map space; empty if it has one."""
+    """The reason why a kernel has no map space; empty if it has one."""
     module = next(each for each in journey.scheduled.rendered if each.kernel == kernel.kernel)
     if module.handwritten:
         return "a template writes its loops, so there is no space of mappings to look through"

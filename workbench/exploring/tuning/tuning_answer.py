@@ -1,4 +1,4 @@
-"""The answer of `j.tuned()` and `wb.tune`: what each kernel gained, and the journey with the faster mappings."""
+"""The answer of `j.tuned()` and `wb.tune`: the gain of each kernel, and the journey with the faster mappings."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ COLUMNS = (
 
 @dataclass(eq=False, repr=False)
 class Tuning(Shown, Generic[J]):
-    """The fastest mappings that were found. Cycles are those of one launch."""
+    """The fastest mappings that were found. Cycles are of one launch."""
 
     start: J
     """The journey that was tuned."""
@@ -56,18 +56,18 @@ class Tuning(Shown, Generic[J]):
     seed: int
     explored: list[Explored] = field(default_factory=list[Explored])
     left_out: dict[str, str] = field(default_factory=dict[str, str])
-    """Kernels that were not tuned, and why."""
+    """Kernel that was not tuned -> the reason."""
     stopped: str = ""
-    """Why the search ended before its time; what was found until then is kept."""
+    """The reason why the search ended early; mappings found until then are kept. Empty if it did not."""
 
     @property
     def mappings(self) -> dict[str, UserMapping]:
-        """The mappings that are faster than today's, by kernel."""
+        """The mappings that are faster than the current ones, by kernel."""
         return {each.kernel: each.mapping(each.best) for each in self.explored if each.best != each.today}
 
     @cached_property
     def journey(self) -> J:
-        """The journey with the faster mappings; the one at the start if they are no faster together."""
+        """The journey with the faster mappings; the journey at the start if that is not faster as a whole."""
         if not self.mappings:
             return self.start
         kernels = [(launch.name, launch.kernel) for launch in self.start.scheduled.record.launches.launches]
@@ -77,14 +77,14 @@ class Tuning(Shown, Generic[J]):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a kernel: cycles of a launch today and with the best mapping, the part of them that it saves, the
-        mapping, how many candidates were tried, refused, and left out since nothing of theirs could be faster, and how
-        many there are."""
+        """One row for each kernel: cycles of a launch now and with the best mapping, the fraction saved, the mapping,
+        and the numbers of candidates that were tried, that were refused, that were not tried because their least
+        possible cycles are not below the best found, and of all candidates."""
         return data_frames.frame(self._table(), whole=("cycles", "tuned"))
 
     @property
     def refused(self) -> pd.DataFrame:
-        """One row a candidate that scheduling or simulation refused, with the reason."""
+        """One row for each candidate that scheduling or simulation refused, with the reason."""
         rows = tuple(
             (each.kernel, told(each.mapping(place)), each.costs[place].refused)
             for each in self.explored
@@ -94,7 +94,7 @@ class Tuning(Shown, Generic[J]):
 
     @knows_its_options
     def mapspace(self, kernel: str) -> MapSpace:
-        """A kernel's space of mappings, with the cycles of those that were tried."""
+        """A kernel's map space, with the cycles of the candidates that were tried."""
         name = scheduled_kernel(self.start.scheduled.record, kernel_of(self.start, kernel)).kernel
         for each in self.explored:
             if each.kernel == name:
@@ -103,9 +103,10 @@ class Tuning(Shown, Generic[J]):
 
     @knows_its_options
     def save(self, path: str | os.PathLike[str], *, minimum_gain: float = 0.01) -> None:
-        """Writes the mappings that save at least this part of a kernel's cycles to a file, for `tuned=path`: later
-        compiles on this machine use them for kernels of the same ops, shapes and element types. Entries of the table
-        that the tuned journey uses, and of the file as it is now, stay unless a faster mapping was found."""
+        """Writes the mappings that save at least the fraction `minimum_gain` of a kernel's cycles to a file, for
+        `tuned=path`: later compiles on this machine use them for kernels of the same ops, shapes and element types.
+        Entries of the table that the tuned journey uses, and of an existing file, stay unless a faster mapping was
+        found."""
         if isinstance(minimum_gain, bool) or not 0 <= minimum_gain < 1:
             raise BadOption(f"minimum_gain={minimum_gain!r}: expected a part of the cycles, from 0 to less than 1")
         kinds = {kind.name: kind for kind in kernel_kinds(self.start.lowered.record)}
@@ -120,8 +121,8 @@ class Tuning(Shown, Generic[J]):
         write_tuned_table(TunedTable(os.fspath(path), *told, minimum_gain, tuple(entries.values())))
 
     def _entries_before(self, path: str | os.PathLike[str]) -> dict[str, TunedEntry]:
-        """The entries, by key, of the table that the journey at the start uses and of that at the path; of two for the
-        same kernels the faster one."""
+        """The entries, by key, of the table that the journey at the start uses and of the file's table; of two entries
+        for the same kernels, the faster one."""
         used, machine = self.start.options.get("tuned"), self.start.machine
         tables = [used] if isinstance(used, TunedTable) and used.is_for(machine) else []
         there = table_to_add_to(path, machine)
@@ -132,7 +133,7 @@ class Tuning(Shown, Generic[J]):
         return found
 
     def _table(self) -> Table:
-        if not self.explored and not self.left_out:  # nor is there a schedule, which the interrupted search would make
+        if not self.explored and not self.left_out:  # the search was interrupted before there was a schedule
             return Table(COLUMNS, ())
         launches = [launch.kernel for launch in self.start.scheduled.record.launches.launches]
         rows = list[tuple[Cell, ...]]()
@@ -175,7 +176,7 @@ def _entry(kind: KernelKind, found: Explored) -> TunedEntry:
 
 
 def gain(found: Explored) -> float:
-    """The part of today's cycles that the best mapping saves."""
+    """The fraction of the current cycles that the best mapping saves."""
     today = found.cycles_at(found.today)
     return round(1 - found.cycles_at(found.best) / today, 4) if today else 0.0
 

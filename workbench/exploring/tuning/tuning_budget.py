@@ -5,4 +5,4 @@ from __future__ import annotations
 from typing import Final
 
 BUDGET: Final = 64
-"""Candidates of a kernel that are simulated: some ten seconds each kernel."""
+"""The number of candidates of a kernel that are simulated: some ten seconds for each kernel."""

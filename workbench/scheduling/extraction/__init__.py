@@ -1,1 +1,1 @@
-"""From the scheduled form to the tile program: reading off the instructions of each iteration."""
+"""Extracts the tile program from the scheduled form: the instructions of each iteration."""

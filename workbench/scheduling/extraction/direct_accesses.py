@@ -1,7 +1,7 @@
 """Unstaged accesses: elements that a hand-written loop loads and stores one by one.
 
-An innermost loop is evaluated for all of its iterations at once, and every load or store in it becomes one affine
-pattern: a first element, a count and a stride. The count is exact, also where a branch leaves iterations out.
+An innermost loop is evaluated for all its iterations at once, and every load or store in the loop becomes one affine
+pattern: a first element, a count and a stride. The count is exact, even if a branch skips iterations.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class Touch:
 
 
 def touch(box: Box, positions: list[object], mask: object, points: int, access: Access) -> Touch:
-    """The elements of `box` at these positions (numbers, or arrays over the iterations) where the mask holds."""
+    """The access to the elements of `box` at these positions (numbers, or arrays over the iterations) in the iterations
+    whose mask is true."""
     slot, strides = box.slot, box.strides
     if slot < 0:
         slot, positions = int(np.max(np.asarray(positions[0]))), positions[1:]
@@ -39,7 +40,7 @@ def touch(box: Box, positions: list[object], mask: object, points: int, access: 
 
 
 def direct_operands(touches: list[Touch], kernel: str, line: int) -> tuple[Operand, ...]:
-    """The accesses as operands, without those that no iteration makes."""
+    """The accesses as operands, without the accesses that no iteration makes."""
     return tuple(_operand(each, kernel, line) for each in touches if len(each.offsets))
 
 

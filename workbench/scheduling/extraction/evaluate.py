@@ -1,6 +1,7 @@
-"""A module of the scheduled form as closures: loops count, index arithmetic has values, memrefs have boxes.
+"""Compiles a scheduled module to Python closures; running them unrolls its loops and computes each index and each
+memref's box.
 
-Compiling once and running the closures makes unrolling quick. A subclass turns linalg ops and unstaged accesses into
+Each op is compiled once, which makes unrolling fast. A subclass turns linalg ops and unstaged accesses into
 instructions; this class evaluates only the loops and subviews around them.
 """
 
@@ -26,16 +27,16 @@ from workbench.scheduling.extraction.scalar_index import Number, larger, scalar_
 
 @dataclass
 class State:
-    """The state while the closures run: the numbers of index values, the boxes of memrefs."""
+    """The state while the closures run: the values of indices, the boxes of memrefs."""
 
     indices: list[Number]
     boxes: list[Box]
     counters: list[int] = field(default_factory=list[int])
-    """Iteration number of each loop around, outermost first."""
+    """Iteration number of each surrounding loop, outermost first."""
     mask: Number = True
-    """Which iterations of a loop that is evaluated at once take the branch being run."""
+    """In a loop whose iterations are evaluated at once: true for each iteration that takes the current branch."""
     touched: list[Any] = field(default_factory=list[Any])
-    """Unstaged accesses of the loop being evaluated at once."""
+    """Unstaged accesses of the loop whose iterations are evaluated at once."""
     core: int = 0
     """The core of the op being run."""
 
@@ -54,7 +55,7 @@ class Evaluator:
         self.loops: list[str] = []
 
     only: slice = slice(None)
-    """The rounds of every `scf.for` that are run."""
+    """The iterations that run of every `scf.for`."""
 
     # What a subclass adds
 
@@ -63,7 +64,7 @@ class Evaluator:
         raise NotImplementedError
 
     def core_of(self, number: int) -> int:
-        """The core that an iteration of an `scf.forall` runs on; ops outside run on the first one's."""
+        """The core that runs an iteration of an `scf.forall`; ops outside run on the core of iteration 0."""
         return 0
 
     def meet(self, op: ir.Operation, cores: frozenset[int], step: str) -> Step:
@@ -74,22 +75,22 @@ class Evaluator:
         raise NotImplementedError
 
     def access(self, op: ir.Operation) -> Step:
-        """A load or store of one element, outside a loop that is evaluated at once."""
+        """Compiles a load or store of one element."""
         raise NotImplementedError
 
     def access_loop(self, op: ir.Operation) -> Step:
-        """An innermost loop that loads or stores single elements."""
+        """Compiles an innermost loop that loads or stores single elements."""
         raise NotImplementedError
 
     # The form itself
 
     def state(self, boxes: list[Box]) -> State:
-        """A state for closures compiled so far, with the boxes of the function's arguments."""
+        """A new state for the closures compiled so far, with the boxes of the function's arguments."""
         boxes = boxes + [NOWHERE] * (len(self.box_of) - len(boxes))
         return State([0] * len(self.index_of), boxes, core=self.core_of(0))
 
     def computation(self, ops: list[ir.Operation]) -> Step | None:
-        """Arithmetic on data outside of accesses and tiles; None in a loop, which counts its body's operations."""
+        """Compiles scalar arithmetic on data; None inside an access loop, which counts its body's operations itself."""
         raise NotImplementedError
 
     def block(self, block: ir.Block) -> list[Step]:
@@ -131,7 +132,7 @@ class Evaluator:
             return self.access(op)
         if name.startswith("linalg."):
             return self.linalg(op)
-        if len(op.regions):  # never to be skipped: its body is work
+        if len(op.regions):  # the body of an unknown op is work and must not be skipped
             raise not_yet(
                 f"Reading a program off {name}", "Write scf.for, or scf.forall for the parallel shares of cores."
             )
@@ -177,7 +178,7 @@ class Evaluator:
         return run
 
     def spread(self, op: ir.Operation) -> Step:
-        """`scf.forall`: its iterations are dealt to the cores, which run side by side and meet where it ends."""
+        """Compiles an `scf.forall`: its iterations are dealt to cores, which run in parallel and meet at its end."""
         values = [range(*bounds) for bounds in forall_bounds(op)]
         body = op.regions[0].blocks[0]
         variables = [self.new_index(argument) for argument in body.arguments]
@@ -205,7 +206,7 @@ class Evaluator:
         return run
 
     def branch(self, op: ir.Operation) -> Step:
-        """`scf.if` on an index condition; over many iterations at once, both branches run under a mask."""
+        """Compiles an `scf.if` on an index condition; for many iterations at once, both branches run under a mask."""
         condition = self.read(op.operands[0])
         then, otherwise = ([self.block(block) for block in region.blocks] for region in op.regions)
         then_steps, other_steps = (blocks[0] if blocks else [] for blocks in (then, otherwise))
@@ -228,7 +229,7 @@ class Evaluator:
         return self.index_of.setdefault(value, len(self.index_of))
 
     def read(self, value: Index) -> Read:
-        """A closure for an index operand's value."""
+        """A closure that returns an index operand's value."""
         constant = value if isinstance(value, int) else constant_of(value)
         if constant is not None:
             return lambda state: constant
@@ -252,7 +253,7 @@ class Evaluator:
         return run
 
     def scalar(self, op: ir.Operation) -> Step | None:
-        """Index arithmetic; arithmetic on data, whose values the tile program does not follow, is None."""
+        """Compiles index arithmetic; None for arithmetic on data, whose values the tile program does not compute."""
         function = scalar_function(op)
         if function is None:
             return None
@@ -305,7 +306,7 @@ class Evaluator:
         return run
 
     def reinterpreted(self, op: ir.Operation) -> Step:
-        """Other extents and strides over the same memory, from an offset that counts from where that begins."""
+        """Compiles a `reinterpret_cast`: new extents and strides, with an offset from the start of the memory."""
         source = self.box_of[op.operands[0]]
         place = self.box_of.setdefault(op.results[0], len(self.box_of))
         offsets, sizes, steps = ([self.read(each) for each in group] for group in subview_groups(op))
@@ -319,7 +320,7 @@ class Evaluator:
         return run
 
     def reshape(self, op: ir.Operation) -> Step:
-        """A reshape of static extents, with the strides of its type."""
+        """Compiles a reshape with static extents; the strides are those of its result type."""
         source = self.box_of[op.operands[0]]
         place = self.box_of.setdefault(op.results[0], len(self.box_of))
         kind = ir.MemRefType(op.results[0].type)
@@ -333,11 +334,11 @@ class Evaluator:
 
 
 def _nothing(state: State) -> None:
-    """No step at all."""
+    """The step that does nothing."""
 
 
 def is_access_loop(op: ir.Operation) -> bool:
-    """True if a loop is an innermost one that loads or stores single elements, or hands on what it computes."""
+    """True if a loop is innermost and loads or stores single elements or has results."""
     inner = list(operations(op))[1:]
     touches = len(op.results) > 0 or any(each.name in ("memref.load", "memref.store") for each in inner)
     return touches and not any(

@@ -1,8 +1,8 @@
-"""Reading the tile program off the scheduled form.
+"""Extracts the tile program from the scheduled form.
 
-Every linalg op of every iteration becomes one instruction, a product one for each array that takes a share of it,
-and every innermost loop of unstaged accesses is one, and so is the arithmetic on single elements between loops.
-An instruction's costs and dependences follow from its operands and its body alone; no name of an ATen op plays a part.
+Every linalg op of every iteration becomes one instruction; a product becomes one for each array that takes a share.
+Every innermost loop of unstaged accesses becomes one instruction, and so does scalar arithmetic between loops.
+An instruction's costs and dependences follow from its operands and its body alone, never from the name of an ATen op.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def extract(
     anchor: int = 0,
     rounds: slice = slice(None),
 ) -> TileProgram:
-    """The tile program of a scheduled module. `text` is the module as people read it: lines refer to it.
+    """The tile program of a scheduled module. The instructions' line numbers refer to `text`, the module as displayed.
 
-    An op that names no origin, as in hand-written text, comes from the node `anchor`. With `rounds` it is a part of the
-    program alone: those rounds of every loop.
+    An op without an origin, as in hand-written text, comes from the node `anchor`. With `rounds`, only these iterations
+    of every loop are extracted.
     """
     count = checked_count(located, kernel, machine)
     with located.context:
@@ -83,13 +83,13 @@ class _Extractor(Evaluator):
         self.tracker = DependenceTracker()
         self.layouts = Layouts()
         self.zeroed: dict[tuple[int, int, int], list[Instruction]] = {}
-        """Fills with zero by the place they fill, held back until the next op: a matmul can start from zero by itself,
-        since an array that begins a K chain overwrites its accumulators. Such a fill needs no instruction."""
+        """Zero fills by the slot they fill, held back until an op touches it: a matmul needs no such fill, because an
+        array that begins a K chain overwrites its accumulators. That fill then becomes no instruction."""
         self.bytes_used: dict[int, int] = {}
         self.expected = 0
         self.shares = machine.shares
         self.together: frozenset[int] = frozenset(range(machine.core.count))
-        """Cores that are at one point of the program: all at its start, and those that met until one goes on."""
+        """Cores that are synchronized: all at the program's start, and the cores of a barrier until one goes on."""
 
     def run(self, module: ir.Module) -> TileProgram:
         entry = function_of(module).regions[0].blocks[0]
@@ -160,7 +160,7 @@ class _Extractor(Evaluator):
         return run
 
     def _chosen(self, indexed: IndexedOp) -> Callable[[State, Box, tuple[int, ...]], Box]:
-        """The box that an indexed op may touch in its memory: the whole axis where an index chooses the place."""
+        """A closure for the box that an indexed op may touch: the whole axis if an index chooses the position on it."""
         block = indexed.op.regions[0].blocks[0]
         starts = [None if place.operand >= 0 else shift(place.value, block, self.read) for place in indexed.places]
 
@@ -177,7 +177,7 @@ class _Extractor(Evaluator):
         return box
 
     def access(self, op: ir.Operation) -> Step:
-        """One element: noted when a whole loop is evaluated, an instruction of its own otherwise."""
+        """Compiles an access to one element: recorded inside an access loop, else an instruction of its own."""
         reads = op.name == "memref.load"  # else the first operand is the value that is stored
         memref, *indices = list(op.operands)[0 if reads else 1 :]
         place, positions = self.box_of[memref], [self.read(value) for value in indices]
@@ -199,7 +199,8 @@ class _Extractor(Evaluator):
     _inside_loop = False
 
     def computation(self, ops: list[ir.Operation]) -> Step | None:
-        """An instruction of one iteration: the scalar unit runs in order, so the values it reads are there."""
+        """Compiles scalar arithmetic to one instruction without operands: the scalar unit runs in order, so the values
+        are ready."""
         if self._inside_loop:
             return None
         number = self._op_info(ops[0], class_counts([op.opview for op in ops]))
@@ -241,8 +242,8 @@ class _Extractor(Evaluator):
         if description is not None:
             indexed = description.indexed.indexed if description.indexed else None
             info = replace(info, wide_counts=description.wide_counts, indexed=indexed)
-            plain = not description.products  # else an instruction's dims are batch, m, n and k
-            if plain and len(description.sources) <= MAX_RANK:  # of more, those of one point are left out
+            plain = not description.products  # a product's dims are batch, m, n and k instead
+            if plain and len(description.sources) <= MAX_RANK:  # with more dims, dims of one point are dropped
                 info = replace(info, walks=description.walks)
         self.builder.ops.append(info)
         return len(self.builder.ops) - 1
@@ -253,7 +254,8 @@ class _Extractor(Evaluator):
     def _emit_direct(
         self, touches: list[Touch], number: int, line: int, state: State, origins: tuple[int, ...], rounds: int = 1
     ) -> None:
-        """A loop of accesses; one that hands values on makes all its rounds, whatever they touch."""
+        """Adds the instruction of an access loop. If the loop carries values, all its iterations count, even those that
+        touch nothing."""
         operands = direct_operands(touches, self.kernel, line)
         carries = bool(self.builder.ops[number].carried)
         if operands or carries:
@@ -306,13 +308,13 @@ class _Extractor(Evaluator):
             self._add(replace(instruction, operands=cut, extent=size), state.core)
 
     def _zero_of(self, accumulator: Operand) -> Instruction | None:
-        """The pending fill that this accumulator starts from."""
+        """The pending zero fill of exactly this accumulator; None if there is none."""
         pending = self.zeroed.get(_place(accumulator), ())
         same = (each for each in pending if replace(each.operands[0], access=accumulator.access) == accumulator)
         return next(same, None)
 
     def _flush(self, operands: tuple[Operand, ...]) -> None:
-        """Turns pending fills of what these operands touch into vector instructions after all."""
+        """Adds the pending zero fills that overlap these operands as vector instructions."""
         for operand in operands:
             if pending := self.zeroed.get(_place(operand)):
                 box = box_of(operand)
@@ -339,7 +341,7 @@ def _place(operand: Operand) -> tuple[int, int, int]:
 
 
 def _within_rank(extent: tuple[int, ...], reduction: int) -> tuple[tuple[int, ...], int]:
-    """An iteration space of at most `MAX_RANK` dims: one of more leaves out dims of one point."""
+    """The iteration space in at most `MAX_RANK` dims: with more, the dims of one point are dropped."""
     if len(extent) <= MAX_RANK:
         return extent, reduction
     kept = [dim for dim, size in enumerate(extent) if size != 1]
@@ -348,14 +350,14 @@ def _within_rank(extent: tuple[int, ...], reduction: int) -> tuple[tuple[int, ..
 
 
 def _innermost(extent: tuple[int, ...], skipped: int) -> tuple[int, ...]:
-    """The space of a gather or scatter without its outer loops, which must have been walked one by one."""
+    """The space of a gather or scatter without its `skipped` outer loops; raises if they have more than one point."""
     if any(size != 1 for size in extent[:skipped]):
         raise not_yet(f"Moving {extent} elements by index at once", f"Tile its first {skipped} dims to one each.")
     return extent[skipped:]
 
 
 def _lines(text: str, context: ir.Context) -> list[int]:
-    module = parse(text, context)  # named: an op does not keep its module alive
+    module = parse(text, context)  # this name keeps the module alive; its ops do not
     return [line_of(op.location) or 0 for op in operations(module.operation)]
 
 

@@ -1,8 +1,8 @@
-"""Along which axis each tile lies over the lanes of the scratchpad.
+"""The axis of each tile that lies along the lanes of the scratchpad.
 
-A DMA lays contiguous DRAM words along the lanes, one to each, so a tile that is loaded or stored lies there as its
-tensor does in DRAM. A product leaves its columns along the lanes. Any other tile lies like the operands of the pass
-that makes it.
+A DMA lays contiguous DRAM words along the lanes, one word to a lane, so a loaded or stored tile has the layout that its
+tensor has in DRAM. A product leaves its columns along the lanes. Any other tile has the layout of the operands of the
+pass that makes it.
 """
 
 from __future__ import annotations
@@ -17,28 +17,30 @@ from workbench.scheduling.extraction.memref_boxes import Box
 
 @dataclass
 class Layouts:
-    """Facts collected while a program is read off; buffers go by number, axes by their stride in the buffer."""
+    """Layouts collected while a program is extracted: buffers by number, axes by their stride in the buffer."""
 
     lanes: dict[int, int] = field(default_factory=dict[int, int])
+    """The stride of the axis along the lanes, for each buffer."""
     spans: dict[int, int] = field(default_factory=dict[int, int])
-    """Elements of a tile that lie along the lanes, from the first to behind the last."""
+    """For each buffer, the number of elements from the first to the last along the lanes, gaps included."""
     passes: dict[int, tuple[Description, list[Box]]] = field(default_factory=dict[int, tuple[Description, list[Box]]])
+    """One instruction of each op on tiles: its description and the boxes of its operands."""
 
     def moved(self, source: Box, target: Box) -> None:
-        """A copy between DRAM and a tile."""
+        """Records a copy between DRAM and a tile."""
         dram, tile = (source, target) if source.space == Space.DRAM else (target, source)
         for axis, stride in enumerate(dram.strides):
             if stride == 1 and dram.shape[axis] > 1:
                 self._lies(tile, axis)
 
     def used(self, op: int, description: Description, boxes: list[Box]) -> None:
-        """One instruction of an op on tiles: any will do, since all of an op's tiles lie alike."""
+        """Records an instruction of an op on tiles; the first is enough, since all tiles of an op have one layout."""
         self.passes.setdefault(op, (description, boxes))
 
     def contiguous(self) -> dict[int, tuple[int, ...]]:
-        """For each op, and each operand of it, the loop along whose axis the operand lies over the lanes; -1 for none.
+        """For each operand of each op, the loop over the axis that lies along the lanes; -1 if there is none.
 
-        Passes come in program order, so the operands of a tile are settled before the tile.
+        Passes come in program order, so the layouts of a pass's operands are known before its result's.
         """
         for description, boxes in self.passes.values():
             columns = description.products[2] or (-1,) if description.products else ()
@@ -52,13 +54,13 @@ class Layouts:
         }
 
     def _lies(self, tile: Box, axis: int) -> None:
-        """A tile, or a part of one, whose axis lies along the lanes; where the tile is known to lie, it stays."""
+        """Records that an axis of a tile, or of a part of it, lies along the lanes; a known layout stays."""
         stride = tile.strides[axis]
         if self.lanes.setdefault(tile.target, stride) == stride:
             self.spans[tile.target] = max(self.spans.get(tile.target, 0), stride * tile.shape[axis])
 
     def _of_operands(self, description: Description, boxes: Sequence[Box]) -> int:
-        """The loop over the lanes in an operand that is known, the one with the most axes."""
+        """The loop over the lanes in the operand with the most axes whose layout is known; -1 if there is none."""
         known = [operand for operand, box in enumerate(boxes) if box.target in self.lanes]
         loops = {operand: self._loop(description.walked, operand, boxes[operand]) for operand in known}
         widest = max(
@@ -67,7 +69,7 @@ class Layouts:
         return loops.get(widest, -1)
 
     def _loop(self, walked: tuple[Axes, ...], operand: int, box: Box) -> int:
-        """The loop along the lanes of an operand, if need be in steps, as a pool with a stride takes it."""
+        """The loop that walks an operand along the lanes: element by element, else in steps, as a strided pool does."""
         stride, span = self.lanes.get(box.target, 1), self.spans.get(box.target, 0)
         stepped = -1
         for loop, axes in enumerate(walked):

@@ -1,10 +1,10 @@
 """Loop-carried values: the chains of operations between iterations that cannot overlap.
 
 A value of `iter_args` is an argument of the loop's body, and the value that the body yields for it is the argument of
-the next iteration. Operations between the two wait for those of the iteration before. With several values a chain may
-go from one to another and come back some iterations later; the longest of all chains, for each iteration, is the loop's
-pace. Latencies depend on the machine, so a way counts here by the classes of its operations, and a way is dropped if
-another one is at least as long in every class.
+the next iteration. The operations between the two wait for those of the previous iteration. With several values a chain
+may go from one value to another and come back some iterations later; the longest chain per iteration sets the loop's
+pace. Latencies depend on the machine, so a way is a count of operations in each class, and a way is dropped if another
+way has at least as many in every class.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from workbench.mlir.bindings import Value
 from workbench.mlir.instruction_forms import op_class
 
 Way: TypeAlias = "tuple[int, ...]"
-"""Operations on a way, by `OpClass`."""
+"""The number of operations on a way from one value to another, for each `OpClass`."""
 Ways: TypeAlias = "frozenset[Way]"
 
 _STANDING: Way = (0,) * len(OpClass)
 
 
 def carried_chains(loop: ir.Operation) -> tuple[Carried, ...]:
-    """The chains of an innermost `scf.for` or `affine.for`, those of fewest iterations first."""
+    """The chains of an innermost `scf.for` or `affine.for`, chains over the fewest iterations first."""
     body = loop.regions[0].blocks[0]
-    arguments = list(body.arguments)[1:]  # the first one counts
+    arguments = list(body.arguments)[1:]  # the first is the loop's variable
     if not arguments:
         return ()
     yielded = list(list(body.operations)[-1].operation.operands)
@@ -44,7 +44,7 @@ def carried_chains(loop: ir.Operation) -> tuple[Carried, ...]:
 
 
 def _next(reached: dict[int, Ways], steps: list[list[Ways]]) -> dict[int, Ways]:
-    """Follows the ways through one iteration more."""
+    """Extends the ways to each value by one iteration."""
     after: dict[int, set[Way]] = {}
     for value, before in reached.items():
         for target, ways in enumerate(steps[value]):
@@ -53,7 +53,7 @@ def _next(reached: dict[int, Ways], steps: list[list[Ways]]) -> dict[int, Ways]:
 
 
 def _ways_from(start: Value, body: ir.Block, wanted: list[Value]) -> list[Ways]:
-    """For each wanted value, the ways to it from `start`; none where it does not depend on it."""
+    """The ways from `start` to each wanted value; empty if the value does not depend on `start`."""
     ways: dict[Value, Ways] = {start: frozenset({_STANDING})}
     _extend_through(body, ways)
     return [ways.get(value, frozenset()) for value in wanted]
@@ -100,7 +100,8 @@ def _widest(ways: Iterable[Way]) -> Ways:
 
 
 def _longest(found: list[Carried]) -> tuple[Carried, ...]:
-    """The chains without those that another dominates, per iteration, on any machine."""
+    """The chains, without those that cannot be the slowest per iteration on any machine, as another has more in every
+    class."""
     kept: list[Carried] = []
     for chain in sorted(set(found), key=lambda each: (each.iterations, [-count for count in each.class_counts])):
         if not any(_covers(_times(other, chain.iterations), _times(chain, other.iterations)) for other in kept):

@@ -1,4 +1,4 @@
-"""The box of a memref while a program is read off: its place, its extents, its strides."""
+"""The box of a memref while a program is extracted: its place, its extents, its strides."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Box:
     space: Space
     target: int
     slot: int
-    """Which copy of the buffer; -n for all n of them, whose leading axis chooses one."""
+    """The number of the slot; -n for a whole buffer of n slots, whose leading axis chooses the slot."""
     offset: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""The size of a program, found from its loops before it is read off instruction by instruction."""
+"""Estimates the size of a program from its loops, before its instructions are extracted one by one."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from workbench.scheduling.extraction.evaluate import Evaluator, State, Step
 from workbench.scheduling.extraction.memref_boxes import Box
 
 MOST = "ATEN_WORKBENCH_MOST_INSTRUCTIONS"
-"""Environment variable: the longest program that is read off."""
+"""Environment variable: the most instructions of a program that is extracted."""
 
 USUAL_MOST = 2_000_000
-"""A kernel of this many takes minutes to read off and a few GB while that is done (`benchmarks/small_machines.py`)."""
+"""Extracting a kernel of this many instructions takes minutes and a few GB (`benchmarks/small_machines.py`)."""
 
 
 def checked_count(module: ir.Module, kernel: str, machine: Machine) -> int:
-    """Estimates the number of instructions of a scheduled module's program; raises `TooManyInstructions` if that is
-    more than is sensible."""
+    """Estimates the number of instructions of a scheduled module's program; raises `TooManyInstructions` above the
+    limit."""
     most = _most()
     counter = _Counter(kernel, most)
     count = counter.run(function_of(module))
@@ -50,7 +50,7 @@ def checked_count(module: ir.Module, kernel: str, machine: Machine) -> int:
 
 
 def _most() -> int:
-    """The longest program that is read off, as the environment says it."""
+    """The most instructions of a program that is extracted, from the environment or the default."""
     given = os.environ.get(MOST, "") or str(USUAL_MOST)
     if not re.fullmatch("[0-9]{1,18}", given):
         raise BadOption(f"{MOST}={given!r} is no count of instructions; expected a whole number, such as {USUAL_MOST}")
@@ -66,10 +66,10 @@ def slot_bytes(op: ir.Operation, machine: Machine) -> tuple[int, int]:
 
 
 def buffers_at_once(module: ir.Module, machine: Machine) -> list[tuple[str, int]]:
-    """(name, bytes) of scratchpad buffers that one loop of a core works with, or one op outside of loops, and that are
-    therefore in use at once.
+    """(name, bytes) of the scratchpad buffers of one outer loop of a core, or of one op outside of loops: these are in
+    use at once.
 
-    The largest such sum of the function. The program needs at least that, and may need more.
+    Of all these loops and ops, the one with the most bytes. The program needs at least that much, and may need more.
     """
     blocks = [function_of(module).regions[0].blocks[0]]
     blocks += [op.regions[0].blocks[0] for op in named(module, "scf.forall")]
@@ -89,7 +89,7 @@ def buffers_at_once(module: ir.Module, machine: Machine) -> list[tuple[str, int]
 
 @dataclass
 class _Tally:
-    """An op and how often it runs; `rounds` counts iterations of the loops around it, where these are constant."""
+    """An op, its number of runs, and in `rounds` the iterations of each surrounding loop whose iterations are alike."""
 
     op: str
     count: int = 0
@@ -101,7 +101,7 @@ class _Enough(Exception):
 
 
 class _Counter(Evaluator):
-    """Runs a module's loops with empty bodies. A loop whose rounds are all alike runs once and counts for all."""
+    """Runs a module's loops with empty bodies. If all iterations of a loop are alike, one runs and counts for all."""
 
     def __init__(self, kernel: str, most: int) -> None:
         super().__init__(kernel, {})
@@ -110,7 +110,7 @@ class _Counter(Evaluator):
         self.tallies: dict[ir.Operation, _Tally] = {}
 
     def run(self, function: ir.Operation) -> int:
-        """Instructions of the function; where loops differ from round to round, counting stops beyond the most."""
+        """The number of instructions of the function; counting stops after `most` steps."""
         entry = function.regions[0].blocks[0]
         for argument in entry.arguments:
             self.box_of[argument] = len(self.box_of)
@@ -144,7 +144,7 @@ class _Counter(Evaluator):
         return self.linalg(ops[0])
 
     def _nowhere(self, op: ir.Operation) -> None:
-        """Views only say where data lies, which does not matter here."""
+        """Makes no step for an alloc or a view: the place of data does not change the count."""
 
     alloc = subview = reinterpreted = reshape = _nowhere  # pyright: ignore[reportAssignmentType]
 
@@ -171,7 +171,7 @@ class _Counter(Evaluator):
 
 
 def _deciding(loop: ir.Operation) -> set[Value]:
-    """Values that decide how often ops run: bounds of loops, conditions, and the values these come from."""
+    """Values that decide how often inner ops run: bounds of loops, conditions, and the values behind these."""
     inner = [op for op in operations(loop) if op != loop and op.name in ("scf.for", "affine.for", "scf.if")]
     behind = makers_behind(value for op in inner for value in op.operands)
     return {value for op in (*inner, *behind) for value in op.operands}

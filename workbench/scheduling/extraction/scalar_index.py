@@ -1,9 +1,9 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false
-"""Index arithmetic of hand-written kernels, evaluated while the tile program is read off.
+"""Index arithmetic of hand-written kernels, evaluated while the tile program is extracted.
 
-Every function takes whole numbers or arrays of them: the innermost loop of unstaged accesses is evaluated for all
-of its iterations at once.
+Every function takes integers or arrays of integers: the innermost loop of unstaged accesses is evaluated for all its
+iterations at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _truncated_remainder(left: Number, right: Number) -> Number:
 
 
 def smaller(left: Number, right: Number) -> Number:
-    if isinstance(left, int) and isinstance(right, int):  # almost always, and much quicker
+    if isinstance(left, int) and isinstance(right, int):  # the usual case, and much faster
         return min(left, right)
     return np.minimum(left, right)
 
@@ -69,11 +69,11 @@ _COMPARISONS: tuple[Callable[[Number, Number], Number], ...] = (
     *(operator.lt, operator.le, operator.gt, operator.ge),
     *(operator.lt, operator.le, operator.gt, operator.ge),
 )
-"""`arith.cmpi`'s predicates by number: equal, not equal, signed, unsigned. Indices are never negative."""
+"""`arith.cmpi`'s predicates by number: equal, not equal, four signed, four unsigned. Indices are never negative."""
 
 
 def scalar_function(op: ir.Operation) -> Callable[..., Number] | None:
-    """The function of an index or arith op on its operands' values; None for one that is not about whole numbers."""
+    """The function that an index or arith op applies to its operands' values; None for an op on other types."""
     if op.name == "arith.cmpi":
         return _COMPARISONS[ir.IntegerAttr(op.attributes["predicate"]).value]
     dialect, _, name = op.name.partition(".")

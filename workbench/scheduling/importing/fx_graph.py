@@ -1,6 +1,6 @@
 """One kernel of the record as an `fx.GraphModule`, which the torch importer reads.
 
-Everything comes from the record, so a kernel of a loaded file imports like a fresh one.
+The graph is built from the record alone, so a kernel of a loaded file imports like a new one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from workbench.operators.tensors.torch_literals import from_arg, to_overload
 
 
 def kernel_graph_module(lowered: KernelGraph, kernel: Kernel, first: int = 0) -> torch.fx.GraphModule:
-    """The graph of `kernel`, whose nodes' ids are their places in `kernel.nodes`, counted from `first`."""
+    """The graph of `kernel`. The id of a node is its index in `kernel.nodes`, counted from `first`."""
     nodes = [lowered.node(name).node for name in kernel.nodes]
     return graph_module(nodes, lowered.types, kernel.inputs, kernel.outputs, kernel.name, first)
 
@@ -31,10 +31,10 @@ def graph_module(
     name: str,
     first: int = 0,
 ) -> torch.fx.GraphModule:
-    """Some nodes as a graph: placeholders are its inputs, the output tuple its outputs, both in ABI order.
+    """The graph of these nodes: `inputs` are its placeholders, `outputs` its output tuple, both in ABI order.
 
-    Each node's `stack_trace` names the file `aten:<id>`, `id` being its place among the nodes, counted from `first`;
-    the importer turns that into a location, so that an op of the imported module can be traced back to its node.
+    Each node's `stack_trace` names the file `aten:<id>`, where `id` is the node's index, counted from `first`. The
+    importer makes a location from that file, by which an op of the imported module can be traced back to its node.
     """
     graph = torch.fx.Graph()
     values: dict[str, torch.fx.Node] = {}

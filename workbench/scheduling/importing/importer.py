@@ -1,10 +1,9 @@
 # pyright: reportAttributeAccessIssue=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-"""From an fx graph of one kernel to its MLIR function with the kernel ABI.
+"""Imports the fx graph of one kernel as an MLIR function with the kernel ABI.
 
-torch-mlir gives a function from tensors to tensors. The kernel ABI is `(inputs..., outputs...)` as memrefs whose
-strides say where the planner put each tensor, so a transposed or sliced argument costs nothing. Extents of one
-are dropped at this border (a rank-reducing subview); inside, MLIR's unit-dim folding then cancels every
-reshape that `keepdim` left behind.
+torch-mlir makes a function from tensors to tensors. The kernel ABI is `(inputs..., outputs...)` as memrefs with the
+strides of the tensors' layouts, so a transposed or sliced argument costs nothing. Extents of one are dropped at this
+border (by a rank-reducing subview); inside, MLIR's unit-dim folding then removes every reshape that `keepdim` caused.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _PLACE = re.compile(r'File "(aten:\d+)"')
 
 
 class Part(Protocol):
-    """A piece of a kernel's function: adds its ops to the end of a block, and returns their values."""
+    """A part of a kernel's function: `add` appends its ops to a block and returns its results by name."""
 
     def add(self, values: Mapping[str, Value], block: ir.Block) -> dict[str, Value]: ...
 
@@ -55,7 +54,7 @@ class Imported:
     outputs: tuple[str, ...]
 
     def add(self, values: Mapping[str, Value], block: ir.Block) -> dict[str, Value]:
-        """Moves the imported function's ops into the block: both modules have one context."""
+        """Imports the graph and moves its ops to the end of the block, whose context it shares."""
         imported = _import(self.module, "part", block.owner.context)
         source = function_of(imported).regions[0].blocks[0]
         for argument, name in zip(list(source.arguments), self.inputs, strict=True):
@@ -73,9 +72,9 @@ def assemble_kernel(
     parts: Sequence[Part],
     makers: Mapping[str, int],
 ) -> ir.Module:
-    """The verified MLIR module of a kernel made of several parts, each of which reads results of those before it.
+    """The verified MLIR module of a kernel made of several parts. A part may read results of earlier parts.
 
-    `makers` has for each output the origin id of the node that makes it.
+    `makers` has the origin id of the node that makes each output.
     """
     with new_context(torch_dialect=True, every_dialect=True), ir.Location.unknown():
         module = ir.Module.create()
@@ -107,7 +106,7 @@ def import_kernel(module: torch.fx.GraphModule, name: str, arguments: Sequence[T
 
 
 def _makers(module: torch.fx.GraphModule) -> list[ir.Location]:
-    """For each output the location of the node that makes it."""
+    """The location of the node that makes each output."""
     nodes = cast("tuple[torch.fx.Node, ...]", module.graph.output_node().args[0])
     places = [_PLACE.search(str(node.meta.get("stack_trace", ""))) for node in nodes]
     return [ir.Location.file(place.group(1), 1, 0) if place else ir.Location.unknown() for place in places]
@@ -130,11 +129,11 @@ def _import(module: torch.fx.GraphModule, name: str, context: ir.Context | None 
 
 
 def _to_linalg(importer: FxImporter, module: torch.fx.GraphModule, name: str) -> ir.Module:
-    """The work of `torch_mlir.fx.stateless_fx_import`, which would make a context of its own with threads and all
-    dialects, put another `sys.stderr` in the place of the process's, and write a file where a pass fails."""
+    """Does what `torch_mlir.fx.stateless_fx_import` does, but in our context (without threads and all dialects),
+    without replacing `sys.stderr`, and without writing a file if a pass fails."""
     importer.import_stateless_graph(module.graph, func_name=name)
     imported = importer.module
-    imported.context.emit_error_diagnostics = True  # some passes say an error and go on, which ends the process else
+    imported.context.emit_error_diagnostics = True  # else a pass that reports an error and continues ends the process
     for pipeline in _TO_LINALG:
         run_passes(imported, pipeline)
     return imported
@@ -165,12 +164,12 @@ def _native_stderr() -> Generator[Callable[[], str]]:
 
 
 def memref_type(kind: TensorType) -> ir.Type:
-    """The argument's memref type: static strides and offset."""
+    """The memref type of an argument, with static strides and offset."""
     return ir.Type.parse(memref_type_text(kind))
 
 
 def layout_strides(kind: TensorType) -> list[int]:
-    """The strides of the memref. An extent of one has no meaningful stride, and gets that of the dims inside it."""
+    """The strides of the memref. An axis of extent one, whose own stride means nothing, gets that of a dense layout."""
     strides = list(kind.strides)
     for axis in reversed(range(len(strides))):
         if kind.shape[axis] == 1:
@@ -179,7 +178,7 @@ def layout_strides(kind: TensorType) -> list[int]:
 
 
 def memref_type_text(kind: TensorType) -> str:
-    """The argument's memref as text."""
+    """The memref type of an argument, as text."""
     return memref_text(kind.shape, element_type(kind.dtype), layout_strides(kind), kind.offset)
 
 
@@ -194,14 +193,14 @@ def element_type(dtype: str) -> str:
 
 
 def tensor_type(kind: TensorType) -> ir.RankedTensorType:
-    """The tensor's type as a value: its shape and elements, without strides."""
+    """The MLIR tensor type: shape and element type, without strides."""
     return ir.RankedTensorType.get(list(kind.shape), ir.Type.parse(element_type(kind.dtype)))
 
 
 def _take_memrefs(function: ir.Operation, arguments: Sequence[TensorType], makers: Sequence[ir.Location] = ()) -> None:
     """Rewrites `(tensors) -> tensors` to the kernel ABI, in place.
 
-    An output that equals an input is copied. It has no op with a location, so the location is from `makers`.
+    An output that equals an input is copied. No op with a location makes such an output, so `makers` gives it.
     """
     places = [*makers] or [ir.Location.unknown()] * (len(arguments) - len(function.regions[0].blocks[0].arguments))
     block = function.regions[0].blocks[0]
@@ -240,14 +239,14 @@ def _take_memrefs(function: ir.Operation, arguments: Sequence[TensorType], maker
 
 
 def _copied_from(value: Value) -> Value | None:
-    """The memref of which an output is a copy: an argument, or a slice of one; None for a computed output."""
+    """The memref that an output is a copy of: an argument or a slice of an argument; None for a computed output."""
     op = maker(value, "tensor.extract_slice")
     if op is None:
         return memref_behind(value)
     whole = memref_behind(op.operands[0])
     if whole is None or shape_of(value) != shape_of(op.operands[0]):
         return None
-    kept = [axis for axis, extent in enumerate(shape_of(value)) if extent != 1]  # as `_squeeze` left them
+    kept = [axis for axis, extent in enumerate(shape_of(value)) if extent != 1]  # the axes that `_squeeze` keeps
     starts, steps = (integers(op, name) for name in ("static_offsets", "static_strides"))
     return sliced(whole, [starts[axis] for axis in kept], [steps[axis] for axis in kept])
 
@@ -261,7 +260,7 @@ def _squeeze(value: Value, kind: TensorType) -> Value:
 
 
 def _reassociation(shape: Sequence[int]) -> list[list[int]]:
-    """Groups of axes, each with one extent other than 1; leading ones join the first group."""
+    """Groups of axes, each with one extent other than 1; leading axes of extent 1 belong to the first group."""
     groups: list[list[int]] = []
     seen = 0
     for axis, extent in enumerate(shape):

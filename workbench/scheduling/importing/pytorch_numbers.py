@@ -1,15 +1,15 @@
-"""Numbers as PyTorch computes them, where torch-mlir rounds, compares or chooses them otherwise.
+"""Makes numbers what PyTorch computes, where torch-mlir rounds, compares or selects differently.
 
 A number in an ATen call is a double. torch-mlir puts the double before the loop and its conversion into the body, so
-that every element repeats it, and MLIR folds only exact conversions. PyTorch rounds the number once, and so do we.
+that every element repeats the conversion, and MLIR folds only exact conversions. PyTorch rounds the number once, and so
+do we.
 
-A tensor that is compared with a number is widened by torch-mlir. PyTorch rounds the number to the type of a tensor of
-floats, so that the number that a tensor was filled with is equal to itself. Whole numbers widened to 64 bits are four
-operations of 32 for each element. Where the number fits in the elements' type, the comparison in that type says the
-same.
+torch-mlir widens a tensor that is compared with a number. PyTorch instead rounds the number to the type of a float
+tensor, so that a tensor filled with a number equals that number. Integers widened to 64 bits cost four 32-bit
+operations for each element. If the number fits in the elements' type, the comparison in that type has the same result.
 
-The larger of two numbers is a comparison and a select for torch-mlir, which gives the wrong one of the two if one is
-NaN. PyTorch gives NaN, as `arith.maximumf` does, and a vector unit computes it in one operation.
+torch-mlir computes the larger of two numbers by a comparison and a select, which may return the wrong one if one is
+NaN. PyTorch returns NaN, as `arith.maximumf` does, and a vector unit computes that in one operation.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from workbench.mlir.bindings import constant, integer, integer_attribute, maker,
 _WIDENINGS: Final = ("arith.extf", "arith.extsi", "arith.extui")
 
 _SIGNED: Final = (2, 3, 4, 5)
-"""Predicates of `arith.cmpi`, by number."""
+"""Signed order predicates of `arith.cmpi`: less, less or equal, greater, greater or equal."""
 
 _TO_UNSIGNED: Final = 4
-"""From a signed predicate to the same without signs."""
+"""The difference between an unsigned predicate and the same signed predicate."""
 
 _UNSIGNED: Final = tuple(predicate + _TO_UNSIGNED for predicate in _SIGNED)
 
@@ -38,7 +38,7 @@ _SMALLER: Final = {"arith.cmpf": (4, 5, 11, 12), "arith.cmpi": (2, 3, 6, 7)}
 
 
 def round_constants(module: ir.Module) -> None:
-    """Puts the rounded number in place of every rounding of a constant; in place."""
+    """Replaces every rounding of a constant by the rounded constant; in place."""
     for op in named(module, "arith.truncf"):
         source, kind = maker(op.operands[0], "arith.constant"), op.results[0].type
         if source is None or not isinstance(kind, ir.FloatType):
@@ -50,7 +50,7 @@ def round_constants(module: ir.Module) -> None:
 
 
 def narrow_compared(module: ir.Module) -> None:
-    """Compares elements that are widened for a comparison with a number in their own type; in place."""
+    """Removes the widening of elements that are compared with a number: compares in their own type; in place."""
     for op in [*named(module, "arith.cmpf"), *named(module, "arith.cmpi")]:
         for place, other in ((0, 1), (1, 0)):
             widening, number = maker(op.operands[place], *_WIDENINGS), constant(op.operands[other])
@@ -66,13 +66,13 @@ def narrow_compared(module: ir.Module) -> None:
 
 
 def _narrow(op: ir.Operation, widening: ir.Operation, number: ir.Attribute) -> tuple[ir.Attribute, int] | None:
-    """The number in the elements' type, with the predicate to compare it by; None if it has to be compared widened.
+    """The number in the elements' type, and the predicate; None if the elements must be widened.
 
-    Elements that were widened without a sign are compared without one.
+    Elements that were widened as unsigned are compared as unsigned.
     """
     kind, predicate = widening.operands[0].type, integer(op, "predicate")
     if isinstance(kind, ir.FloatType):
-        same_body = widening.block == op.block  # a cast of the user's has a body of its own
+        same_body = widening.block == op.block  # a cast by the user is in another body
         with op.location:
             return (ir.FloatAttr.get(kind, ir.FloatAttr(number).value), predicate) if same_body else None
     if not isinstance(kind, ir.IntegerType):
@@ -86,7 +86,7 @@ def _narrow(op: ir.Operation, widening: ir.Operation, number: ir.Attribute) -> t
 
 
 def choose_extremes(module: ir.Module) -> None:
-    """Replaces every select between two numbers by their comparison with one operation; in place."""
+    """Replaces every comparison and select that gives the larger or smaller of two numbers by one op; in place."""
     for op in named(module, "arith.select"):
         condition, then, otherwise = op.operands
         compared = maker(condition, *_LARGER)

@@ -1,7 +1,7 @@
-"""A template's text as a checked kernel: MLIR that parses, in the scheduled form, within its memory.
+"""Checks a template's text: that it parses as MLIR, has the scheduled form, and stays within its memory.
 
-It reads the record of the kernel, so that a text from a file is read like a new one. For a new one, every error names
-the line of the template's own text, not of the rendered text.
+The text is taken from the kernel's record, so that one from a file is checked like a new one. For a new text, every
+error names the line of the template's own text, not of the rendered text.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from workbench.scheduling.kernels.template import Template
 
 
 def program_of(record: KernelModule, machine: Machine, unproven: Sequence[str] = ()) -> TileProgram:
-    """The tile program of a template's kernel, read off the text in its record; this needs no template.
+    """The tile program of a template's kernel, extracted from the text in its record; this needs no template.
 
-    A worker first reads a text with `unproven` nodes, which are given in words.
+    If the text has `unproven` nodes (named in words), a worker process reads it first.
     """
     return _extracted(record, _parsed(record, machine, unproven), machine)
 
@@ -52,7 +52,7 @@ def program_of(record: KernelModule, machine: Machine, unproven: Sequence[str] =
 def check_written(
     template: Template, rendering: Rendering, record: KernelModule, machine: Machine, unproven: Sequence[str] = ()
 ) -> TileProgram:
-    """The same for a new text; its mistakes are errors at the template's own lines."""
+    """The tile program of a new text, like `program_of`; errors name the template's own lines."""
     name = rendering.place.name
     try:
         module = _parsed(record, machine, unproven)
@@ -89,14 +89,14 @@ def _extracted(record: KernelModule, module: ir.Module, machine: Machine) -> Til
 
 
 def read_trial(record: KernelModule, machine: Machine, nodes: Sequence[str]) -> Trial:
-    """A trial whether a template's text can be parsed, verified and walked to its end."""
+    """The trial that parses, verifies and extracts a template's text in a worker process."""
     body = {"record": codec.encode(record), "machine": codec.encode(machine)}
     text = {"text": nameless(record.mlir, record.kernel), "machine": body["machine"]}
     return Trial("read", json.dumps(text), lambda: Message(body), record.kernel, nodes)
 
 
 def try_read(job: Message) -> None:
-    """In the worker: the work of `program_of` on the text of a `read_trial`."""
+    """Runs `program_of`, in the worker, on the text of a `read_trial`."""
     record, machine = (
         codec.decode(kind, job.body[name]) for name, kind in (("record", KernelModule), ("machine", Machine))
     )
@@ -104,14 +104,14 @@ def try_read(job: Message) -> None:
 
 
 def _in_its_words(reason: str, template: Template, rendering: Rendering) -> str:
-    """The verifier's errors in the tile program, with the template's own lines and names."""
+    """A violation in the tile program, in words with the template's own lines and names."""
     for number, tensor in enumerate((*template.inputs, *template.outputs)):
         reason = reason.replace(f"'arg{number}'", f"%{tensor.name}")
     return re.sub(r"at line (\d+)", lambda found: f"at {rendering.at(int(found.group(1)))}", reason)
 
 
 def _located(problems: tuple[Problem, ...], rendering: Rendering) -> tuple[tuple[str, str, str], ...]:
-    """(place in the template, mistake, rendered line)."""
+    """Each problem as (place in the template, mistake, rendered line)."""
     lines = dict(enumerate(rendering.text.splitlines(), 1))
     return tuple(
         (rendering.at(each.line), each.message, writable(lines.get(each.line or 0, "").strip())) for each in problems
@@ -129,7 +129,7 @@ def _check_signature(template: Template, rendering: Rendering, module: ir.Module
 
 
 def _check_outputs(template: Template, rendering: Rendering, program: TileProgram) -> None:
-    """Every element of every output must be written by some instruction."""
+    """Raises if an element of an output is written by no instruction."""
     for number, tensor in enumerate(template.outputs, start=len(template.inputs)):
         covered = _written_elements(program, number)
         if covered < tensor.type.numel:

@@ -1,4 +1,4 @@
-"""Pointwise neighbours of a template, as the body of one linalg op that the template puts on its own tiles."""
+"""Hooks: pointwise neighbours of a template, as the body of one linalg op that the template applies to its tiles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def hook_op(hook: Hook, tile: str, kind: str, rank: int) -> str:
 
 
 def pointwise_hook(module: ir.Module, place: int, origin: int) -> Hook:
-    """The body of a kernel's module whose nodes are all pointwise, over one input of one dim."""
+    """The hook of a module whose nodes are all pointwise, over one input with one dim: the body of its fused op."""
     with module.context, ir.Location.unknown():
         _one_op(module)
         (op,) = linalg_ops(module)

@@ -1,9 +1,9 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-"""The argument of a builder, with which it makes one node's MLIR.
+"""`NodeBuilder`: the argument of a builder, with which the builder makes one node's MLIR.
 
-A builder is a function of one `NodeBuilder`. It makes ops at the place where MLIR's bindings insert them, in whatever
-dialect it likes (linalg, tosa, arith, math, tensor), from `op.operands`, which are ranked tensors, and returns the
-value that is the node's result. Tiling, fusion, data movement and timing then come from the schedule, as for any node.
+A builder is a function of one `NodeBuilder`. From `op.operands`, which are ranked tensors, it makes ops of any dialect
+(linalg, tosa, arith, math, tensor) at MLIR's current insertion point, and returns the value of the node's result.
+Tiling, fusion, data movement and timing then come from the schedule, as for any node.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from workbench.operators.aten.registry import Registration
 
 Argument: TypeAlias = "Value | bool | int | float | str | tuple[Argument, ...] | None"
-"""An argument as a builder gets it: a tensor, a plain value, or a list of them. Types have the names of records."""
+"""An argument as a builder gets it: a tensor, a plain value, or a tuple of arguments. Element types are names, as in
+records."""
 
 T = TypeVar("T")
 
@@ -40,22 +41,22 @@ UNSIGNED: Final = ("u8", "bool")
 
 @dataclass(frozen=True)
 class NodeBuilder:
-    """One node for a builder."""
+    """One node, as a builder sees it: arguments, operands, result types, and helpers that make ops."""
 
     overload: str
     place: str
     """The user's line with the call, `file:line`."""
     arguments: Mapping[str, Argument]
-    """Every argument by the name it has in the overload's schema, defaults filled in."""
+    """Every argument by its name in the overload's schema, with defaults filled in."""
     operands: tuple[Value, ...]
-    """Its tensors, in the order of the schema."""
+    """The node's tensors, in the order of the schema."""
     result_types: tuple[TensorType, ...]
-    """Shape and element type of each result that it must return, as recorded."""
+    """Shape and element type of each result that the builder must return, as recorded."""
     dtypes: tuple[str, ...]
-    """Element type of each operand with the records' name: MLIR's types have no signs, so `u8` and `i8` are equal
-    there."""
+    """Element type of each operand, by the records' names: in MLIR's types, which have no signs, `u8` and `i8` are
+    equal."""
     numbers: Mapping[str, bool | int | float] = field(default_factory=dict[str, bool | int | float])
-    """The numbers that the call gives for arguments which the schema calls tensors, unrounded: those arguments are
+    """Unrounded values of arguments that are tensors in the schema but numbers in the call. As arguments these are
     tensors of the result's type."""
 
     def __getitem__(self, name: str) -> Argument:
@@ -92,24 +93,24 @@ class NodeBuilder:
         return self.type.element_type
 
     def empty(self, kind: ir.RankedTensorType | None = None) -> Value:
-        """A tensor to be written, of the result's type or another: the `outs` of linalg ops."""
+        """An empty tensor of the result's type or of `kind`, to be written: the `outs` of linalg ops."""
         wanted = kind or self.type
         return tensor.EmptyOp(list(wanted.shape), wanted.element_type).result
 
     def number(self, value: bool | int | float, like: Value | ir.Type | None = None) -> Value:
-        """A single number as a constant, of the type of `like`, or else of the result's elements."""
+        """A number as a scalar constant, of the type of `like` or, by default, of the result's elements."""
         kind = like if isinstance(like, ir.Type) else self.element if like is None else like.type
         return arith.ConstantOp(kind, _attribute(kind, value)).result
 
     def elementwise(
         self, fn: Callable[..., Value], *operands: Value, compute: str = "own", type: ir.RankedTensorType | None = None
     ) -> Value:
-        """A `linalg.generic` over the result's shape: `fn` gets one number of each operand and returns the result's.
+        """Makes a `linalg.generic` over the result's shape: `fn` takes one number of each operand and returns one.
 
-        Operands broadcast as in PyTorch. With `compute="own"` the numbers come in their own types; with
-        `compute="float"` they are converted first to the result's float type, 16-bit ones to f32, and the result of
-        `fn` is rounded back, as PyTorch computes. `compute="result"` does the same for a result of any type, whole
-        numbers included.
+        Operands broadcast as in PyTorch. With `compute="own"`, `fn` gets the numbers in their own types. With
+        `compute="float"` the numbers are first converted to the result's float type, or to f32 if that has 16 bits,
+        and the result of `fn` is rounded back, as PyTorch computes. `compute="result"` does the same for a result of
+        any type, integers included.
         """
         if compute not in ("own", "float", "result"):
             raise errors.BuilderArgument(f"compute={compute!r} is unknown; expected 'own', 'float' or 'result'")
@@ -145,7 +146,7 @@ def _attribute(kind: ir.Type, value: bool | int | float) -> ir.Attribute:
 
 
 def wrapped(value: bool | int | float, width: int) -> int:
-    """A whole number in so many bits: PyTorch casts one that is too large without an error."""
+    """An integer wrapped to `width` bits: PyTorch casts one that is too large without an error."""
     whole = int(value)
     if -(1 << width - 1) <= whole < 1 << width:
         return whole
@@ -153,7 +154,7 @@ def wrapped(value: bool | int | float, width: int) -> int:
 
 
 def one_number(made: object) -> Value:
-    """The result of a helper's function, if it is a computed number."""
+    """The value that a helper's function returned; raises if that is no computed number."""
     if isinstance(made, ir.OpView | ir.Operation) and len(made.results) == 1:
         return made.results[0]
     if not isinstance(made, ir.Value):
@@ -170,7 +171,7 @@ def wide_type(element: ir.Type) -> ir.Type:
 
 
 def converted(number: Value, kind: ir.Type, unsigned: bool = False) -> Value:
-    """A single number as another type. Anything but a zero is true."""
+    """Converts a scalar to another type; to a bool, every number but zero is true."""
     if number.type == kind:
         return number
     if isinstance(kind, ir.FloatType):
@@ -190,7 +191,7 @@ def converted(number: Value, kind: ir.Type, unsigned: bool = False) -> Value:
 
 
 def to_float(number: Value, kind: ir.Type, unsigned: bool = False) -> Value:
-    """A single number as a float of this type."""
+    """Converts a scalar to a float of this type."""
     if number.type == kind:
         return number
     if isinstance(number.type, ir.IntegerType):
@@ -207,7 +208,7 @@ def _width(kind: ir.Type) -> int:
 
 
 def _broadcast(shape: Sequence[int], to: Sequence[int]) -> ir.AffineMap:
-    """The place that is read in an operand of this shape for each point of `to`: extents of one stay at 0."""
+    """The map from a point of the shape `to` to the operand's element: an axis of extent one is read at 0."""
     skipped = len(to) - len(shape)
     places = [
         ir.AffineExpr.get_constant(0)
@@ -220,15 +221,15 @@ def _broadcast(shape: Sequence[int], to: Sequence[int]) -> ir.AffineMap:
 
 @dataclass(frozen=True)
 class Build:
-    """A node of a builder inside a kernel."""
+    """A part of a kernel: one node that a builder makes."""
 
     node: Node
     builder: Registration
     types: Mapping[str, TensorType]
-    """Of the values it reads and makes."""
+    """The types of the values that the node reads and makes."""
     results: tuple[str, ...]
-    """All results of the node that the builder makes; this kernel computes that of `node`, and leaves out ops that only
-    the others need."""
+    """All results that the builder makes. This kernel keeps only the result of `node`: ops that only the others need
+    are dropped."""
     origin: int
 
     def add(self, values: Mapping[str, Value], block: ir.Block) -> dict[str, Value]:
@@ -296,7 +297,7 @@ class Build:
         return NodeBuilder(self.node.op, place, named, tuple(operands), kinds, tuple(dtypes), numbers)
 
     def _checked(self, made: object) -> dict[str, Value]:
-        """The builder's result, if it is one value of the right type for each of the node's results."""
+        """The builder's values by result; raises unless each result has one value of the right type."""
         if isinstance(made, ir.OpView | ir.Operation):
             made = list(made.results)
         several = list(made) if isinstance(made, list | tuple) else [made]
@@ -328,7 +329,7 @@ class Build:
 
 
 def _open_line(error: NotImplementedError) -> str:
-    """The line at which a skeleton's builder stops, and what to write there."""
+    """The line at which a skeleton's builder stops, and advice on what to write there."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     said = f": {error}" if str(error) else ""
     return (

@@ -1,5 +1,5 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-"""Reductions for builders: dims of an operand folded into one or several numbers each."""
+"""Reductions for builders: fold dims of an operand into one number or several numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workbench.scheduling.kernels.node_builder import NodeBuilder, converted, on
 
 
 def reduced_dims(op: NodeBuilder, rank: int) -> tuple[int, ...]:
-    """The dims that a node reduces, counted from the front: its argument `dim`, all without one."""
+    """The dims that a node reduces, counted from the front: those of its argument `dim`, or all if it has none."""
     given = op.arguments.get("dim")
     dims = given if isinstance(given, tuple) else () if given is None else (given,)
     return tuple(sorted(int(dim) % max(rank, 1) for dim in dims if isinstance(dim, int))) or tuple(range(rank))
@@ -24,10 +24,10 @@ def reduced_dims(op: NodeBuilder, rank: int) -> tuple[int, ...]:
 def fold(
     op: NodeBuilder, operand: Value, start: Sequence[Value], fn: Callable[..., Sequence[Value]], keepdim: bool = False
 ) -> tuple[Value, ...]:
-    """A `linalg.generic` that folds the dims a node reduces, from numbers to start with, of any types.
+    """Makes a `linalg.generic` that folds the dims that a node reduces. `start` has the initial numbers, of any types.
 
-    `fn` gets one number of the operand, the numbers so far, and, as a function, the element's place among those that
-    are folded (`place()`, an index); it returns the new numbers. The dims of the results are those of the node's.
+    `fn` gets one number of the operand, the numbers so far, and a function `place()` that makes the element's index
+    among the folded ones; it returns the new numbers. The results have the dims of the node's result.
     """
     from torch_mlir.dialects import linalg
 
@@ -50,7 +50,7 @@ def fold(
 
 
 def _place(dims: Sequence[int], shape: Sequence[int]) -> Value:
-    """The number of an element among those that are folded, in row-major order."""
+    """The index of an element among the folded ones, in row-major order."""
     from torch_mlir.dialects import linalg
 
     found: Value = linalg.IndexOp(dims[0]).result if dims else as_value(0)
@@ -62,9 +62,9 @@ def _place(dims: Sequence[int], shape: Sequence[int]) -> Value:
 def fold_numbers(
     op: NodeBuilder, start: bool | float, fn: Callable[[Value, Value], Value], through: ir.Type | None = None
 ) -> Value:
-    """The node's only operand folded to numbers of the result's type; 16-bit floats in f32, rounded at the end.
+    """Folds the node's only operand to the result's type; 16-bit floats are folded in f32 and rounded at the end.
 
-    `through` is a type that the numbers are converted to first.
+    With `through`, the numbers are converted to that type first.
     """
     (operand,) = op.operands
     wide, unsigned = wide_type(op.element), op.is_unsigned(operand)

@@ -1,7 +1,7 @@
-"""The machine figures that a template reads: with equal figures it writes the same text.
+"""Records the machine figures that a template reads: on machines with equal figures it writes the same text.
 
-A saved journey may be scheduled for another machine where the template is not registered. Then its text stays, and
-these figures show whether the template might have written another one.
+A saved journey may be scheduled for another machine in a session without the template. Then the text stays, and these
+figures show if the template might have written another text for that machine.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ R = TypeVar("R")
 
 
 def noting(machine: Machine) -> tuple[Machine, dict[str, str]]:
-    """The same machine, and the figures read of it so far, by flat name; properties that depend on figures read
-    these."""
+    """A copy of the machine that records reads, and the figures read so far, by flat name. A property of the machine
+    reads the figures that it depends on."""
     read: dict[str, str] = {}
     of_part: dict[str, dict[str, str]] = {}
     for flat, place in PLACES.items():
@@ -31,18 +31,18 @@ def noting(machine: Machine) -> tuple[Machine, dict[str, str]]:
 
 
 def _noting(record: R, names: Mapping[str, str], read: dict[str, str], values: Mapping[str, object] | None = None) -> R:
-    """A record like this one, perhaps of other values, that notes what is read of its fields."""
+    """A copy of a record, with other `values` if given, that enters each field that is read into `read`."""
     known: type[R] = type(record)
 
     class Noting(known):
         __slots__ = ()
 
         def __getattribute__(self, name: str) -> object:
-            if name == "__class__":  # lets it equal a record of the same figures, which compares classes
+            if name == "__class__":  # so that the copy equals the record: dataclasses compare classes
                 return known
             value: object = object.__getattribute__(self, name)
             flat = names.get(name)
-            if flat is not None and flat not in read:  # figures stay as they are
+            if flat is not None and flat not in read:  # once: figures never change
                 read[flat] = repr(value)
             return value
 
@@ -54,6 +54,6 @@ def _noting(record: R, names: Mapping[str, str], read: dict[str, str], values: M
 
 
 def others(read: Mapping[str, str], machine: Machine) -> dict[str, str]:
-    """The read figures whose value differs on this machine, each with this machine's value."""
+    """The read figures whose values differ on this machine, with this machine's values."""
     now = {name: repr(getattr(machine, name, "not there")) for name in read}
     return {name: value for name, value in now.items() if value != read[name]}

@@ -1,4 +1,4 @@
-"""A template's rendered text, with the template's line behind each of its lines."""
+"""A template's rendered text, with the line of the template that each rendered line came from."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Final
 from workbench.ir.kernel_identity import without_origins
 
 MARK: Final = " // template line "
-"""The mark behind each line while it is rendered, with the line's number."""
+"""The mark at the end of each line during rendering; the line's number in the template follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The place of a template's text: `before` lines of its file come before the text's first line."""
+    """The place of a template's text: a file, with `before` lines before the text's first line."""
 
     name: str
     file: str
@@ -31,16 +31,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """A rendered kernel; `lines[i]` is the template line that line i + 1 came from, 0 when that is not known."""
+    """A rendered kernel; `lines[i]` is the template line that line i + 1 came from, 0 if unknown."""
 
     text: str
     located: str
-    """The same lines, with the origins of the hooks' ops."""
+    """The text with the origins of the hooks' ops."""
     lines: tuple[int, ...]
     place: Place
 
     def at(self, line: int | None) -> str:
-        """The template's own place of a line of the rendered text."""
+        """The place in the template that a line of the rendered text came from."""
         known = line is not None and 0 < line <= len(self.lines) and self.lines[line - 1]
         return self.place.at(self.lines[line - 1]) if known and line is not None else self.place.at(None)
 

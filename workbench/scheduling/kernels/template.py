@@ -1,8 +1,8 @@
 """Templates: kernels written by hand, as MLIR text in the scheduled form or with the bindings.
 
-A template class is instantiated for one node. It has the kernel's dims, their default tiles and the scratchpad tiles,
-and renders the function: its own loops, its own copies, its own arithmetic. That text is only checked, never changed,
-so the template's text itself runs and is timed.
+A template class is instantiated for one node. It defines the kernel's dims, their default tiles and the scratchpad
+tiles, and renders the function with all its loops, copies and arithmetic. That text is only checked, never changed:
+exactly this text runs and is timed.
 
     class Double(Template):
         source = '''
@@ -53,7 +53,7 @@ class Tensor:
 
     @property
     def memref(self) -> str:
-        """Its MLIR type."""
+        """The MLIR type of the argument."""
         return memref_type_text(self.type)
 
     @property
@@ -70,7 +70,7 @@ class Tensor:
 
     @property
     def part(self) -> str:
-        """The type of a subview of it whose offsets and sizes are all SSA values."""
+        """The type of a subview of the argument whose offsets and sizes are all SSA values."""
         extents = "x".join(["?"] * self.rank + [self.element])
         strides = ", ".join(map(str, layout_strides(self.type)))
         offset = "?" if any(layout_strides(self.type)) else str(self.type.offset)
@@ -91,13 +91,13 @@ class Tile:
 
     @property
     def memref(self) -> str:
-        """The type of the whole buffer; with more than one slot its leading extent counts them."""
+        """The type of the whole buffer; with more than one slot, the leading extent is the number of slots."""
         shape = (self.slots, *self.shape) if self.slots > 1 else self.shape
         return f"memref<{'x'.join([*map(str, shape), self.element])}, 1>"
 
     @property
     def attributes(self) -> str:
-        """The attributes of its `memref.alloc`."""
+        """The attributes of the buffer's `memref.alloc`."""
         return f" {{{SLOTS} = {self.slots} : i64}}" if self.slots > 1 else ""
 
     @property
@@ -107,14 +107,14 @@ class Tile:
         return memref_text(sizes, self.element, row_major(self.shape), offset, SCRATCHPAD)
 
     def alloc(self, name: str) -> str:
-        """The line that allocates it."""
+        """The line that allocates the buffer."""
         return f"{name} = memref.alloc(){self.attributes} : {self.memref}"
 
     def dealloc(self, name: str) -> str:
         return f"memref.dealloc {name} : {self.memref}"
 
     def subview(self, result: str, buffer: str, slot: str, sizes: list[str]) -> str:
-        """The line that takes the tile of these sizes from a slot (which is left out when there is only one)."""
+        """The line that takes a tile of these sizes from a slot; `slot` is not used if there is only one."""
         zeros, ones = ["0"] * len(sizes), ["1"] * len(sizes)
         if self.slots > 1:
             zeros, sizes, ones = [slot, *zeros], ["1", *sizes], ["1", *ones]
@@ -129,7 +129,7 @@ class Template:
     """The function as Jinja text, or the name of a `.mlir.j2` file beside the class."""
 
     names: ClassVar[tuple[str, ...]] = ()
-    """SSA names of the arguments, inputs first; X, Y when there is one of each."""
+    """SSA names of the arguments, inputs first; by default X, Y for one input and one output."""
 
     def __init__(self, node: Node, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]) -> None:
         self.node = node
@@ -142,7 +142,7 @@ class Template:
     # What a subclass defines
 
     def dims(self) -> dict[str, int]:
-        """The dims a mapping may tile; those of the first output unless overridden."""
+        """The dims that a mapping may tile; by default those of the first output."""
         return {f"d{axis}": extent for axis, extent in enumerate(self.outputs[0].shape)}
 
     def tile(self, machine: Machine) -> dict[str, int]:
@@ -210,11 +210,11 @@ class Template:
         return f"affine.apply affine_map<({names}) -> (({number}) mod {mapping.buffers})>({variables})"
 
     def prologue(self, tensor: str, tile: str, kind: str) -> str:
-        """The pointwise nodes before this one, applied to the tile loaded from input `tensor`; often none."""
+        """The op that applies the pointwise nodes before this one to input `tensor`'s tile; '' if there are none."""
         return self._hook(tensor, tile, kind)
 
     def epilogue(self, tile: str, kind: str) -> str:
-        """The pointwise nodes after this one, applied to the output's tile before it is stored."""
+        """The op that applies the pointwise nodes after this one to the output's tile; '' if there are none."""
         return self._hook(self.outputs[0].name, tile, kind)
 
     def _hook(self, tensor: str, tile: str, kind: str) -> str:
@@ -248,7 +248,7 @@ class Template:
     """Name of the function, set before rendering."""
 
     def rendered(self, mapping: Mapping, machine: Machine) -> Rendering:
-        """The rendered kernel, with the template's line behind each of its lines."""
+        """The rendered kernel, with the template line that each of its lines came from."""
         place = self._place()
         try:
             made = self.render(mapping, machine)
@@ -274,7 +274,7 @@ class Template:
         return unmarked(made, place)
 
     def text(self) -> str:
-        """The template's text, read from its file when it is one."""
+        """The template's text; if `source` names a file, the file's text."""
         if not self.source:
             reason = "source is empty; expected the text of its MLIR, or the name of a .mlir.j2 file"
             raise TemplateOutputError(type(self).__name__, _file_of(type(self)), reason)
@@ -283,11 +283,11 @@ class Template:
         return (Path(_file_of(self._class_that_sets("source"))).parent / self.source).read_text("utf-8")
 
     def _class_that_sets(self, attribute: str) -> type:
-        """The class whose body has the attribute: this one, or the one it inherits it from."""
+        """The class whose body sets the attribute: this class or a base class."""
         return next((cls for cls in type(self).__mro__ if attribute in vars(cls)), type(self))
 
     def marked_source(self) -> str:
-        """The text with its template's line number as a comment at the end of each line."""
+        """The text with the template's line number as a comment at the end of each line."""
         out: list[str] = []
         line = 1
         for _, kind, value in self.environment().lex(self.text()):
@@ -320,7 +320,7 @@ class Template:
 
 
 def _file_of(cls: type) -> str:
-    """The file of a class. A class of a notebook has none: its neighbouring files are in the working folder."""
+    """The file of a class, or its module's name in a notebook: files beside it are then in the working folder."""
     try:
         return inspect.getsourcefile(cls) or inspect.getfile(cls)
     except (OSError, TypeError):

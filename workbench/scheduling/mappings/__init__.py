@@ -1,1 +1,1 @@
-"""Mappings from files: a person's own, and those that tuning found; which of them are for which kernel."""
+"""Mappings from files, written by a person or found by tuning, and their assignment to kernels."""

@@ -1,4 +1,4 @@
-"""Kinds of kernels, as files of mappings name them: by ops, shapes and element types, whatever the model."""
+"""Kinds of kernels, as mapping files name them: by ops, shapes and element types, independent of the model."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from workbench.ir.same_structure import structure
 
 @dataclass(frozen=True, slots=True)
 class KernelKind:
-    """A kernel of a graph, as files know kernels."""
+    """A kernel of a graph, with the properties by which mapping files find it."""
 
     name: str
     ops: tuple[str, ...]
-    """The ops of PyTorch that it computes, in order: `aten.matmul.default`, `aten.gelu.default`."""
+    """The ops of PyTorch that the kernel computes, in order: `aten.matmul.default`, `aten.gelu.default`."""
     arguments: tuple[str, ...]
-    """Its inputs and outputs: `128x256xf32`."""
+    """The types of its inputs and outputs: `128x256xf32`."""
     shapes: tuple[tuple[int, ...], ...]
-    """Those of its inputs."""
+    """The shapes of its inputs."""
     key: str
     """Equal for kernels that are rendered alike: they have the same dims, and take the same mapping."""
     partial: str = ""
-    """One of its ops that other kernels compute parts of as well."""
+    """An op of the kernel of which other kernels compute parts as well; '' if there is none."""
 
     def __str__(self) -> str:
         inputs = [list(shape) for shape in self.shapes]
@@ -39,7 +39,7 @@ def short(op: str) -> str:
 
 
 def kernel_kinds(lowered: KernelGraph) -> Iterator[KernelKind]:
-    """Every kernel of a graph but the steps on the host."""
+    """The kinds of all kernels of a graph except steps on the host."""
     nodes = {item.node.name: item for item in lowered.nodes}
     captured = {node.name: node.op for node in lowered.captured.nodes}
     shared = Counter[str]()

@@ -1,6 +1,6 @@
-"""On which line of a file each entry of a list and each of its keys stands, for messages.
+"""Finds the line of each entry of a list in a file, and of each key of an entry, for messages.
 
-Parsers of TOML and JSON do not say so. This reads the lines of files that a parser has accepted.
+Parsers of TOML and JSON do not return lines. This module finds them in files that a parser has accepted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 Lines = Mapping[tuple[int, str], int]
-"""(the entry's number, its key) -> the line, from 1; with the key "" where the entry begins."""
+"""(the entry's number, its key) -> the key's line, from 1; with the key "", the line where the entry begins."""
 
 _KEY = re.compile(r"\s*(?:\"([^\"]*)\"|'([^']*)'|([\w-]+))\s*[.=]")
 _HEAD = re.compile(r"\s*(\[\[?)([^\]]+)\]")
@@ -36,7 +36,7 @@ def lines_of_toml(text: str, table: str) -> dict[tuple[int, str], int]:
 
 
 def lines_of_json(text: str, table: str) -> dict[tuple[int, str], int]:
-    """The lines of a list of objects under a key of the outermost object."""
+    """The lines of a list of objects that the outermost object has under the key `table`."""
     found, path, entry = dict[tuple[int, str], int](), list[str](), -1
     last, listed = "", False
     for what, number in _tokens(text):
@@ -58,8 +58,8 @@ def lines_of_json(text: str, table: str) -> dict[tuple[int, str], int]:
 
 
 def mistake_in_json(text: str) -> str:
-    """Says where a key stands twice in one object, of which a parser keeps the last alone, else where half a character
-    is, which no other file can hold; '' for neither."""
+    """The first mistake that the parser accepts: a key twice in one object (the parser keeps only the last), or half a
+    character (a lone surrogate, which cannot be written to a file); '' if there is none."""
     objects, last, half = list[set[str]](), "", ""
     for what, number in _tokens(text):
         if what in "{[":

@@ -1,17 +1,17 @@
 """A file of mappings by op kind and shapes: TOML or JSON, written by a person.
 
     version = 1
-    machines = ["mine"]                     # names of machines of one's own, which are not shipped
+    machines = ["mine"]                     # names of your own machines, which are not shipped
 
     [[mapping]]
-    ops = ["matmul"]                        # a kernel of these ops of PyTorch, no more and no fewer
-    shapes = [[1024, 1024], [1024, 1024]]   # of its inputs; "*" is any extent
-    machine = "tpu-v3"                      # without it any machine
+    ops = ["matmul"]                        # for a kernel of exactly these ops of PyTorch
+    shapes = [[1024, 1024], [1024, 1024]]   # the kernel's input shapes; "*" is any extent
+    machine = "tpu-v3"                      # any machine if left out
     tile = { m = 512, n = 256, k = 1024 }
     order = ["m", "n", "k"]
     buffers = 3
 
-Of several entries that match a kernel the first counts.
+If several entries match a kernel, the first one counts.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ NO_ENTRY: Final = "no entry of"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A mapping, and the kernels it is for."""
+    """A mapping, and the kernels that it is for."""
 
     lines: Mapping[str, int]
-    """The line of each of its keys, and with the key "" its own."""
+    """The line of each key of the entry; under "", the line where the entry begins."""
     ops: tuple[str, ...]
     shapes: tuple[tuple[int | str, ...], ...] | None
     machine: str
     mapping: UserMapping
 
     def differences(self, kernel: KernelKind, machine: Machine) -> list[str]:
-        """Lists what keeps it from being for a kernel; nothing if it is for it."""
+        """The properties of the entry that differ from the kernel's, in words; empty if the entry is for the kernel."""
         found = list[str]()
         same_ops = len(self.ops) == len(kernel.ops) and all(
             wanted in (op, short(op)) for wanted, op in zip(self.ops, kernel.ops, strict=True)
@@ -71,7 +71,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class MappingFile:
-    """The entries of a file; a change of the file later changes nothing here."""
+    """The entries of a file, as they were when it was read."""
 
     path: str
     entries: tuple[Entry, ...]
@@ -83,7 +83,7 @@ class MappingFile:
         return next((each for each in self.entries if not each.differences(kernel, machine)), None)
 
     def why_none(self, kernel: KernelKind, machine: Machine) -> str:
-        """Says that no entry matches a kernel, and names the nearest: by fewest differences, then by its ops."""
+        """The message that no entry matches a kernel; names the nearest: fewest differences, then most similar ops."""
         told = f"{NO_ENTRY} {self.path} matches {kernel} on {machine.name}"
         apart = [(len(each.differences(kernel, machine)), -_ops_alike(each, kernel), each) for each in self.entries]
         if not apart:
@@ -94,7 +94,7 @@ class MappingFile:
         )
 
     def check_machines(self, machine: Machine) -> None:
-        """Raises for an entry of a machine that nobody knows."""
+        """Raises if an entry names an unknown machine."""
         known = (*machine_names(), *self.machines, machine.name)
         for each in self.entries:
             if each.machine and each.machine not in known:
@@ -108,7 +108,7 @@ class MappingFile:
 
 
 def _ops_alike(entry: Entry, kernel: KernelKind) -> float:
-    """Compares the ops of both, from 0 to 1 for equal, so that a misspelt one is near."""
+    """The similarity of the ops' names, from 0 to 1 if equal, so that a misspelt op is still near."""
     return SequenceMatcher(None, " ".join(map(short, entry.ops)), " ".join(map(short, kernel.ops))).ratio()
 
 
@@ -120,7 +120,7 @@ def _alike(wanted: tuple[tuple[int | str, ...], ...], shapes: tuple[tuple[int, .
 
 
 def read_mapping_file(given: str | os.PathLike[str]) -> MappingFile:
-    """The mappings of a file; each mistake is one error with file, line and key."""
+    """Reads a mapping file; a mistake raises an error with file, line and key."""
     path = Path(given)
     if path.suffix not in (".toml", ".json"):
         told = f"mapping={os.fspath(given)!r}: expected a file that ends in .toml or .json, or {{kernel: mapping}}"
@@ -145,7 +145,7 @@ def read_mapping_file(given: str | os.PathLike[str]) -> MappingFile:
 def _parsed(path: Path, text: str) -> tuple[dict[str, Any], Lines]:
     kind = path.suffix[1:].upper()
     if kind == "JSON" and not text.strip():
-        text = "{}"  # which lacks what an empty file lacks
+        text = "{}"  # so that an empty file gets the error of a missing version
     try:
         whole: object = toml_of(text) if kind == "TOML" else of_json(text)
     except (ValueError, RecursionError) as error:
@@ -180,19 +180,19 @@ def _check_head(path: Path, whole: Mapping[str, object]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """An entry of a file."""
+    """The place of an entry in a file."""
 
     path: Path
     lines: Lines
     number: int
 
     def line(self, key: str = "") -> int:
-        """The line of a key, else of the entry, else of the list that it is in."""
+        """The line of a key; if that is unknown, of the entry; else of the list of entries."""
         places = (self.number, key), (self.number, ""), (-1, _TABLE)
         return next((self.lines[place] for place in places if place in self.lines), 1)
 
     def error(self, key: str, what: str) -> MappingFileError:
-        """One that says where; of a list that TOML has inside one line, also which entry."""
+        """An error with file and line; for entries of a TOML list on one line, also with the entry's number."""
         entry = "" if (self.number, "") in self.lines else f", entry {self.number + 1}"
         return MappingFileError(f"{self.path}, line {self.line(key)}{entry}: {what}")
 

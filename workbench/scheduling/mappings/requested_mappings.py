@@ -1,5 +1,5 @@
-"""The mapping requested for each kernel of a graph, and its source: the user's call, a mapping file, a table of tuned
-mappings. The user's mappings come first; a tuned mapping is for kernels without one."""
+"""The mapping requested for each kernel of a graph, and its source: the user's call, a mapping file, or a table of
+tuned mappings. Tuned mappings are only for kernels without a mapping by the user."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class RequestedMappings:
 
     mapping: Mapping[str, UserMapping] | None
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Kernel -> the file that its mapping is from, with the line."""
+    """Kernel -> the file and line of its mapping."""
     entries: Mapping[str, Entry] = field(default_factory=dict[str, Entry])
-    """Kernel -> the entry of a file of mappings that its mapping is from."""
+    """Kernel -> the entry of the mapping file with its mapping."""
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Kernel -> why no mapping of a file is for it."""
+    """Kernel -> the reason why no mapping of a file is for it."""
     partial: Mapping[str, str] = field(default_factory=dict[str, str])
     """Kernel with a mapping of a file -> an op of the entry that other kernels compute parts of as well."""
 
     @contextlib.contextmanager
     def blaming(self) -> Generator[None]:
-        """Adds the file and line to errors of a mapping from there."""
+        """Adds file and line to errors about a mapping from a file."""
         try:
             yield
         except (MappingError, DoesNotFit, TooManyInstructions) as error:
@@ -46,13 +46,13 @@ class RequestedMappings:
             raise
 
     def _place(self, source: str, error: MappingError | DoesNotFit | TooManyInstructions) -> str:
-        """The file and the line: of the key that an error is about, else of the entry."""
+        """The file, with the line of the key that an error is about, else of the entry."""
         key = error.key if isinstance(error, MappingError) else ""
         lines = self.entries[error.kernel].lines if error.kernel in self.entries else dict[str, int]()
         return f"{source.removesuffix(str(lines['']))}{lines[key]}" if key in lines else source
 
     def with_sources(self, program: ScheduledProgram) -> ScheduledProgram:
-        """The same program; the reasons of its mappings say which file they are from, or why from none."""
+        """The program with the file of each mapping, or the note why no file has one, in the mapping's reason."""
         if not self.sources and not self.notes:
             return program
         kernels = list(program.kernels)
@@ -73,7 +73,8 @@ def requested_mappings(
     tuned: TunedTable | None,
     scripts: Collection[str] = (),
 ) -> RequestedMappings:
-    """The mappings of a graph's kernels on a machine; `scripts` names those that the user's transform scripts tile."""
+    """The mappings of a graph's kernels on a machine. `scripts` are the names of kernels with a transform script by the
+    user, which get no tuned mapping."""
     if tuned is None and not isinstance(mapping, MappingFile):
         return RequestedMappings(mapping)
     kinds = [*kernel_kinds(lowered)]

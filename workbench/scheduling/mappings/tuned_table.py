@@ -1,8 +1,8 @@
 """The table of tuned mappings: a file that `j.tuned().save(path)` writes and later compiles use, `tuned=path`.
 
-An entry is for kernels that are the same function of the same shapes and element types, on a machine of the same
-figures. The file says which version of the workbench it was made with: another one may choose, price and simulate
-differently, so that its mappings need not be faster there.
+An entry is for kernels that are the same function of the same shapes and element types, on a machine with the same
+figures. The file names the version of the workbench that made it: another version may choose, price and simulate
+differently, so that the mappings need not be faster there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from workbench.scheduling.user_mapping import OF_A_KERNEL, UserMapping, mistake_
 
 FORMAT, VERSION = "aten-workbench/tuned-mappings", 1
 HEAD = ("format", "version", "made_by", "machine", "machine_key", "minimum_gain")
-"""The keys of a file beside its entries."""
+"""The keys of a file, except `entries`."""
 _AGAIN = "Tune again, and save the table anew: j.tuned().save(path)"
 _LEFT = "The file is left as it is: give another path, or remove it"
 
@@ -37,12 +37,12 @@ class TunedEntry:
     """A mapping that was faster than the heuristic's."""
 
     kernel: str
-    """Its name where it was tuned, for readers."""
+    """The kernel's name in the tuned journey, for readers."""
     ops: tuple[str, ...]
     arguments: tuple[str, ...]
     key: str
     before: int
-    """Cycles of a launch with the mapping that it had before."""
+    """Cycles of a launch with the kernel's former mapping."""
     after: int
     mapping: UserMapping
 
@@ -72,8 +72,8 @@ class TunedTable:
 
 
 def table_to_add_to(path: str | os.PathLike[str], machine: Machine) -> TunedTable | None:
-    """The table that is in a file now; None where there is no file or an empty one. One of another machine's, and
-    whatever else the file holds, is refused: it would be lost."""
+    """The table in a file; None if the file does not exist or is empty. Raises for another machine's table and for any
+    other content, which writing would overwrite."""
     if not os.path.isfile(path) or not os.path.getsize(path):
         return None
     found = read_tuned_table(path, saving=True)
@@ -87,15 +87,15 @@ def table_to_add_to(path: str | os.PathLike[str], machine: Machine) -> TunedTabl
 
 
 def write_tuned_table(table: TunedTable) -> None:
-    """Writes the file, all or nothing."""
+    """Writes the whole file, or leaves the old one if that fails."""
     told = (FORMAT, VERSION, WORKBENCH, table.machine, table.machine_key, table.minimum_gain)
     whole = {**dict(zip(HEAD, told, strict=True)), "entries": [asdict(each) for each in table.entries]}
     replace_file(table.path, (json.dumps(whole, indent=1) + "\n").encode())
 
 
 def read_tuned_table(given: str | os.PathLike[str], *, saving: bool = False) -> TunedTable:
-    """The table of a file; a file of another version and one that is not whole are refused. Who reads it before
-    `saving` to it is told what to do about that."""
+    """Reads the table of a file; raises for another version and for a damaged file. With `saving`, the advice in errors
+    is for a user who saves to this file."""
     path = Path(given)
     again, hint = _AGAIN, "; a file of mappings by hand is given as mapping="
     if saving:

@@ -1,4 +1,4 @@
-"""Transform scripts beside a kernel, for MLIR's interpreter to find: attached, made from a mapping, removed."""
+"""Passes that attach a transform script to a kernel's module, where MLIR's interpreter finds it, and that remove it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ SCRIPTED: Final = "transform.with_named_sequence"
 
 
 def script_module(script: str) -> str:
-    """A script as a module of its own; its lines stand one lower there."""
+    """The script's own module; each line is one lower there than in the script."""
     return f"module attributes {{{SCRIPTED}}} {{\n{script}\n}}"
 
 
 @dataclass(frozen=True)
 class AttachScript(KernelPass):
-    """Attaches a transform script as it was written."""
+    """Attaches a given transform script."""
 
     name = "npu-attach-script"
     script: str
@@ -44,7 +44,7 @@ class AttachScript(KernelPass):
 
 @dataclass(frozen=True)
 class AttachSchedule(KernelPass):
-    """Attaches the transform script of a mapping."""
+    """Attaches the transform script that a mapping is written as."""
 
     name = "npu-attach-schedule"
     order: tuple[str, ...] = ()

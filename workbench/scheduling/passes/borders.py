@@ -1,8 +1,8 @@
 """Moves reshapes and padding at a kernel's border into the types of its arguments.
 
-A reshape between an argument and the op that reads it, or between the last op and the result, is other extents over
-the same memory. Padding is a view that reaches beyond an argument (`padded_views.py`), and is made while its tiles are
-loaded: no padded copy lies in DRAM. Tiling sees neither.
+A reshape between an argument and the op that reads it, or between the last op and the result, becomes other extents
+over the same memory. Padding becomes a view that reaches beyond an argument (`padded_views.py`); the padded elements
+are filled in when tiles are loaded, without a padded copy in DRAM. Tiling sees neither.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def settle_borders(module: ir.Module) -> None:
             _expanded_argument(op)
         for op in named(module, "tensor.extract_slice"):
             _cut_argument(op)
-        for op in named(module, "tensor.expand_shape"):  # those of what was cut
+        for op in named(module, "tensor.expand_shape"):  # reshapes of the slices moved above
             _expanded_argument(op)
         for op in named(module, "tensor.pad"):
             _padded_argument(op)
@@ -44,7 +44,7 @@ def settle_borders(module: ir.Module) -> None:
 
 
 def _groups(op: ir.Operation) -> list[list[int]]:
-    """Which axes of the wide side belong to each axis of the narrow side of a reshape."""
+    """For each axis of a reshape's side with fewer axes, the axes of the other side."""
     return [
         [ir.IntegerAttr(axis).value for axis in ir.ArrayAttr(group)]
         for group in ir.ArrayAttr(op.attributes["reassociation"])
@@ -52,13 +52,13 @@ def _groups(op: ir.Operation) -> list[list[int]]:
 
 
 def _argument(value: Value) -> Value | None:
-    """The memref that a tensor is read from as it stands."""
+    """The memref that a tensor is read from unchanged; None if there is none."""
     op = maker(value, "bufferization.to_tensor")
     return None if op is None else op.operands[0]
 
 
 def _expanded(memref: Value, shape: Sequence[int], groups: list[list[int]]) -> Value:
-    """The memref with its axes split up."""
+    """A view of the memref with each axis split into a group of axes."""
     strides, offset = ir.MemRefType(memref.type).get_strides_and_offset()
     laid = [0] * len(shape)
     for axis, group in enumerate(groups):
@@ -70,7 +70,8 @@ def _expanded(memref: Value, shape: Sequence[int], groups: list[list[int]]) -> V
 
 
 def _reshaped_before_padding(op: ir.Operation) -> bool:
-    """Pads before reshaping instead of after, where no padded axis is split but into itself and axes of one place."""
+    """Moves a reshape before the padding that it reads, unless it splits a padded axis into several longer than one;
+    True if moved."""
     pad, groups = maker(op.operands[0], "tensor.pad"), _groups(op)
     if pad is None or not padded_with(pad):
         return False
@@ -94,7 +95,7 @@ def _reshaped_before_padding(op: ir.Operation) -> bool:
 
 
 def repadded(pad: ir.Operation, source: Value, low: list[int], high: list[int]) -> Value:
-    """Another tensor padded with the number that `pad` pads with, at the insertion point."""
+    """Pads another tensor with the number of `pad`, at the insertion point."""
     kind = ir.RankedTensorType(source.type)
     shape = [extent + a + b for extent, a, b in zip(kind.shape, low, high, strict=True)]
     made = tensor.PadOp(ir.RankedTensorType.get(shape, kind.element_type), source, [], [], low, high)
@@ -113,12 +114,12 @@ def _expanded_argument(op: ir.Operation) -> None:
 
 
 def _read_instead(op: ir.Operation, view: Value) -> None:
-    """Puts the tensor of a view in the place of an op's result, at the insertion point."""
+    """Replaces an op's result by the tensor of a view, at the insertion point."""
     replace_op(op, bufferization.to_tensor(op.results[0].type, view, restrict=True))
 
 
 def _cut_argument(op: ir.Operation) -> None:
-    """A part of an argument that is padded, reshaped or not: other slices are regions of it as they stand."""
+    """Replaces a slice of an argument by a view if only padding reads it, also through reshapes. Other slices stay."""
     source = _argument(op.operands[0])
     if source is None or not _is_padded(op.results[0]) or len(list(op.operands)) > 1:
         return
@@ -142,7 +143,7 @@ def _expanded_result(op: ir.Operation) -> None:
 
 
 def padded_with(op: ir.Operation) -> ir.Attribute | None:
-    """The one number that a `tensor.pad` of known extents pads with."""
+    """The constant that a `tensor.pad` of known extents pads with; None if there is none."""
     known = DYNAMIC_EXTENT not in (*integers(op, "static_low"), *integers(op, "static_high"))
     return constant(_yielded(op)) if known else None
 
@@ -153,7 +154,7 @@ def _yielded(pad: ir.Operation) -> Value:
 
 
 def _is_padded(value: Value) -> bool:
-    """True if padding ops read a tensor, and nothing else does."""
+    """True if only padding ops read a tensor, directly or through reshapes."""
     readers = [use.owner.operation for use in value.uses]
     return bool(readers) and all(
         op.name == "tensor.pad" or (op.name == "tensor.expand_shape" and _is_padded(op.results[0])) for op in readers

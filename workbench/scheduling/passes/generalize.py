@@ -1,7 +1,7 @@
-"""Named ops as generic ones, where their loops have to be taken apart, and inputs cut to what windows over them reach.
+"""Rewrites named ops as generic ops where their loops must be separated, and cuts inputs to the part that windows read.
 
-A window that moves in steps may leave a rest at the end. Where it has one position only, that loop will be folded away,
-and the remaining loop must walk its axis from end to end.
+A window that moves in steps may leave a rest of an axis unread. If it has only one position, the loop over positions is
+folded away, and the remaining loop must walk its axis from end to end.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ module attributes {{{SCRIPTED}}} {{
 
 @module_pass("npu-generalize")
 def generalize(module: ir.Module) -> None:
-    """Rewrites named ops as generic ones where their loops have to be taken apart.
+    """Rewrites named ops as generic ops where their loops must be separated.
 
-    Those are convolutions and pools, and matrix products with an extent of one: as named ops these would keep a
-    reshape between themselves and their neighbours, which fusion cannot cross.
+    These are convolutions and pools, and matrix products with an extent of one: between such a named product and its
+    neighbours a reshape would stay, which fusion cannot cross.
     """
     named = [op for op in linalg_ops(module) if op.name != "linalg.generic" and (not is_opened(op) or _is_thin(op))]
     for op in named:
@@ -53,7 +53,7 @@ def _is_thin(op: ir.Operation) -> bool:
 
 
 def _tighten_windows(module: ir.Module) -> None:
-    """Cuts the inputs of ops whose window does not move along some axis; in place."""
+    """Cuts the inputs of ops whose window has only one position along some axis; in place."""
     for op in linalg_ops(module):
         if is_opened(op) or not op.results:
             continue
@@ -71,13 +71,13 @@ def _tighten_windows(module: ir.Module) -> None:
 
 
 def _reached(terms: Sequence[tuple[int, int]], extents: dict[int, int], extent: int) -> int:
-    """Number of elements that a window reaches along an axis of `extent`; all of them where the window moves."""
+    """The number of elements that a window with one position reaches along an axis; `extent` for other windows."""
     stands = len(terms) > 1 and any(extents[loop] == 1 for loop, _ in terms)
     return 1 + sum(factor * (extents[loop] - 1) for loop, factor in terms) if stands else extent
 
 
 def _cut(value: Value, shape: list[int]) -> Value:
-    """The first elements of a tensor along each axis; a padded one gets less padding where that suffices."""
+    """The first `shape` elements of a tensor; if it is padded, its padding is reduced first."""
     pad = maker(value, "tensor.pad")
     if pad is None or padded_with(pad) is None:
         kind = ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type)

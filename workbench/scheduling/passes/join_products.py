@@ -1,7 +1,7 @@
-"""Products that share an operand as one op while their kernel is tiled, so that each tile of it is loaded once.
+"""Joins products that share an operand into one op for tiling, so that each tile of the operand is loaded once.
 
-The op has a result for each product. No array computes such an op: when it is tiled it is taken apart again, and the
-products stand one after the other in its loops.
+The joined op has a result for each product. No array computes such an op: after tiling it is split again, and the
+products follow each other in its loops.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def holds_products(module: ir.Module) -> bool:
 
 
 def joins_products(module: ir.Module) -> bool:
-    """True if an op of it is several products."""
+    """True if an op of the kernel is several joined products."""
     return bool(_joined(module))
 
 
 @module_pass("npu-join-products")
 def join_products(module: ir.Module) -> None:
-    """Makes one op of all products; its inputs are the shared operand and the others, in the order left, right."""
+    """Joins all products into one op; its inputs are the left operands, then the right ones, the shared one once."""
     products = _products(module)
     count, walks = len(products), indexing_maps(products[0])
     left, right = ([each.operands[place] for each in products] for place in (0, 1))
@@ -59,7 +59,7 @@ def join_products(module: ir.Module) -> None:
 
 @module_pass("npu-products-apart")
 def take_products_apart(module: ir.Module) -> None:
-    """Makes each product of a joined op an op of its own, in its place."""
+    """Splits each joined op into one op for each product, at its place."""
     for op in _joined(module):
         _take_apart(op)
 
@@ -73,7 +73,7 @@ def _joined(module: ir.Module) -> list[ir.Operation]:
 
 
 def _before_readers(products: Sequence[ir.Operation]) -> ir.Operation:
-    """The last product, behind which every op has gone that reads the result of one."""
+    """Moves every op that depends on a product behind the last product; returns the last product."""
     last, made = products[-1], {value for each in products for value in each.results}
     behind = last
     for each in list(block_of(last).operations):
@@ -111,7 +111,7 @@ def _take_apart(op: ir.Operation) -> None:
 
 
 def _start(value: Value) -> Value:
-    """Finds the value from which a sum starts, before the loops that carry it."""
+    """The initial value of a sum, outside the loops that carry it."""
     while maker(value) is None and owner_of(block := block_owning(value)).name == "scf.for":
         bounds = 3
         value = owner_of(block).operands[bounds + ir.BlockArgument(value).arg_number - 1]
@@ -119,7 +119,7 @@ def _start(value: Value) -> Value:
 
 
 def _place(value: Value, location: ir.Location) -> None:
-    """Lets the op that makes a value name a product's node."""
+    """Gives the op that makes a value the location, and so the node, of a product."""
     op = maker(value)
     if op is not None:
         op.location = location

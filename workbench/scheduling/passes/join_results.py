@@ -1,4 +1,4 @@
-"""Results of a kernel made by one op, which is tiled with everything it reads."""
+"""Joins several results of a kernel in one op, which is tiled together with everything it reads."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from workbench.scheduling.passes.results_in_place import behind_all, stores_of, 
 
 
 def results_apart(module: ir.Module) -> bool:
-    """True if one op can hand on results that are made by several."""
+    """True if several ops make results that `join_results` can join in one op."""
     return len({store.operands[0].owner for store in _joined(module)}) > 1
 
 
 @module_pass("npu-join-results")
 def join_results(module: ir.Module) -> None:
-    """Adds an op that hands results on, the last one last: elementwise fusion takes the op that makes this one in.
+    """Adds an op that returns several results unchanged: elementwise fusion then fuses the ops that make them into it.
 
-    They are the largest ones that elementwise ops make. Others are stored where they are made (`results_in_place.py`).
+    These are the largest results that elementwise ops make. Others are stored where they are made
+    (`results_in_place.py`).
     """
     stores = _joined(module)
     values = [store.operands[0] for store in stores]
@@ -37,7 +38,7 @@ def join_results(module: ir.Module) -> None:
 
 
 def _joined(module: ir.Module) -> list[ir.Operation]:
-    """The stores of the results that one op hands on, none if a reduction made of them comes last."""
+    """The stores of the results that the added op returns; empty if a reduction of them is the kernel's last op."""
     stores = stores_of(module)
     if len(stores) < 2:
         return stores

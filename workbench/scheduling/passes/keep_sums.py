@@ -1,7 +1,7 @@
-"""A reduction's results as a copy of it, so that its partial sums are not the kernel's result itself.
+"""Puts a copy behind each reduction, so that its partial sums are not written to the kernel's result.
 
-Where a loop over a parallel dim is inside one over a reduced dim, every tile of the result is added to again and again.
-The sums of all these tiles stay in the scratchpad, and the copy stores each of them once, when it is done.
+If a loop over a parallel dim is inside a loop over a reduced dim, every tile of the result is updated many times. The
+sums of all these tiles stay in the scratchpad, and the copy stores each finished sum once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from workbench.scheduling.passes.kernel_pass import module_pass
 
 @module_pass("npu-keep-sums")
 def keep_sums(module: ir.Module) -> None:
-    """Puts a copy between each op that reduces and the place its result is stored to."""
+    """Puts a copy between each reducing op and the store of its result."""
     from torch_mlir.dialects import linalg
 
     build: Any = linalg.copy

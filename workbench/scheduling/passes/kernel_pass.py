@@ -1,11 +1,11 @@
-"""A pass over a kernel with its options: a frozen record that prints as a step of a pipeline and is read from one.
+"""A pass over a kernel with its options: a frozen dataclass that prints as a pipeline step and is parsed from one.
 
     promote = Promote(buffers=2)
     str(promote) == "npu-promote{buffers=2}"
     Promote.parse("buffers=2") == promote
 
-Options are the record's fields: whole numbers, numbers, true or false, texts without spaces, lists (`a,b`), and numbers
-by name (`m:32,n:64`). Options with their default are not printed. A pass of ours without options is a function.
+Options are the dataclass's fields: integers, floats, true or false, texts without spaces, lists (`a,b`), and numbers
+by name (`m:32,n:64`). Options with default values are not printed. A pass of ours without options is a function.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _WORD: Final = re.compile(r"[^\s{},:=]+")
 
 
 class OptionMistake(ValueError):
-    """A text that is no options of this pass."""
+    """The error for an invalid text of a pass's options."""
 
 
 @dataclass(frozen=True)
 class KernelPass:
-    """A pass; what derives from it is a frozen dataclass of its options, with a `run` of its own."""
+    """A pass. A subclass is a frozen dataclass whose fields are its options, with its own `run`."""
 
     name: ClassVar[str] = ""
-    """In pipelines. `@wb.mlir_pass` gives one to a user's."""
+    """The pass's name in pipelines. `@wb.mlir_pass` sets it for a user's pass."""
 
     def run(self, module: ir.Module) -> None:
         """Changes the module in place; MLIR verifies it afterwards."""
@@ -45,14 +45,14 @@ class KernelPass:
         return " ".join(f"{name}={_printed(f'{self.name}: {name}', value)}" for name, value in kept)
 
     def __str__(self) -> str:
-        if not vars(type(self)).get("name"):  # a name that is inherited is another pass's
+        if not vars(type(self)).get("name"):  # an inherited name belongs to another pass
             raise OptionMistake(f"{type(self).__name__} has no name: register it with @wb.mlir_pass('its-name')")
         options = self.options()
         return f"{self.name}{{{options}}}" if options else self.name
 
     @classmethod
     def parse(cls, options: str) -> Self:
-        """The pass that prints so; `OptionMistake` if none does."""
+        """The pass with the options in a text; `OptionMistake` if the text is invalid."""
         types, given = get_type_hints(cls), dict[str, Any]()
         known = [each.name for each in fields(cls)]
         for item in options.split():
@@ -69,7 +69,7 @@ class KernelPass:
             raise OptionMistake(f"{', '.join(missing)} must be given: {cls.name}{{{expected}}}")
         try:
             return cls(**given)
-        except (TypeError, ValueError) as error:  # of a __post_init__
+        except (TypeError, ValueError) as error:  # raised by a __post_init__
             raise OptionMistake(f"{cls.__name__}: {error}") from None
 
 
@@ -91,7 +91,7 @@ class ModulePass:
 
 
 def module_pass(name: str) -> Callable[[Callable[[ir.Module], None]], ModulePass]:
-    """Makes the pass `name` of a function."""
+    """Makes a function the pass `name`."""
     return lambda run: ModulePass(name, run)
 
 
@@ -102,7 +102,7 @@ _OURS: Final = ("name", "options", "parse", "run")
 
 
 def check_options(cls: type[KernelPass]) -> None:
-    """Raises `OptionMistake` for a pass whose options could not be read back from a pipeline."""
+    """Raises `OptionMistake` for a class whose options could not be parsed from a pipeline."""
     try:
         types = get_type_hints(cls)
     except Exception as error:
@@ -127,7 +127,7 @@ def _is_readable(wanted: Any) -> bool:
 
 
 def text_of(made: KernelPass) -> str:
-    """The pipeline that a pass prints as, from which it can be read back; `OptionMistake` if it cannot."""
+    """The pipeline string of a pass; `OptionMistake` if parsing it would give another pass."""
     text = str(made)
     back = type(made).parse(made.options())
     if repr(back) != repr(made):
@@ -176,7 +176,7 @@ def _read(name: str, text: str, wanted: Any) -> Any:
 
 
 def plain_options(text: str) -> dict[str, str]:
-    """Options as texts, for a pass that is a function."""
+    """The options as texts by name, for a pass that is a function."""
     pairs = [item.partition("=") for item in text.split()]
     if wrong := [name for name, equals, _ in pairs if not equals]:
         raise OptionMistake(f"{wrong[0]!r} is no option: expected key=value")

@@ -1,4 +1,4 @@
-"""The workbench's own passes: a row each."""
+"""The table of the workbench's own passes."""
 
 from __future__ import annotations
 
@@ -25,4 +25,4 @@ OUR_PASSES: Final[dict[str, type[KernelPass] | ModulePass]] = {each.name: each f
     put_places_in_shares, forget_unread, keep_sums, hold_operands, release_operands, split_gathers, name_ops, recompute,
     AttachSchedule, AttachScript, detach_schedule, settle_borders, walk_windows, Promote,
 )}  # fmt: skip
-"""By the name in a pipeline."""
+"""The workbench's passes, by their names in pipelines."""

@@ -1,9 +1,9 @@
 # pyright: reportAttributeAccessIssue=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-"""Views that reach beyond their memref, and how a tile of one is loaded.
+"""Padded views, which reach beyond their memref, and the code that loads their tiles.
 
 A padded view has the extents of the padded tensor and the strides of its source; its offset means nothing. No op reads
-it directly: a tile of it is loaded by copying the part that lies inside, and by filling the rest in the scratchpad. The
-two are disjoint, so that the copy never waits for a fill.
+it directly: to load a tile of the view, the part inside the memref is copied and the rest is filled in the scratchpad.
+The two parts are disjoint, so that the copy never waits for a fill.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from workbench.mlir.memrefs import mixed_shape, recast, subview
 
 
 def padded_view(source: Value, low: Sequence[int], high: Sequence[int], number: ir.Attribute) -> Value:
-    """`source` with so many elements more before and after it along each axis, all equal to `number`."""
+    """A view of `source` with `low` elements before and `high` after it along each axis, all equal to `number`."""
     kind = ir.MemRefType(source.type)
     strides, offset = kind.get_strides_and_offset()
     shape = [extent + a + b for extent, a, b in zip(kind.shape, low, high, strict=True)]
-    view = recast(source, shape, list(strides), offset + 1)  # else folding takes one of equal extents for its source
+    view = recast(source, shape, list(strides), offset + 1)  # so that a view of equal extents is not folded away
     op = view.owner.operation
     op.attributes[PAD_LOW] = ir.DenseI64ArrayAttr.get(list(low))
     op.attributes[PAD_INSIDE] = ir.DenseI64ArrayAttr.get(list(kind.shape))
@@ -35,9 +35,9 @@ def padded_view(source: Value, low: Sequence[int], high: Sequence[int], number: 
 
 
 def with_all_axes(value: Value) -> tuple[Value, list[int]]:
-    """A region of a padded view with all axes of the view, and those that the region does without.
+    """A region of a padded view with all axes of the view, and the axes that the given region has dropped.
 
-    Such an axis has one element, which may be padding like any other.
+    Along a dropped axis the region has one element, which may be padding.
     """
     padded = _padded(value)
     if padded is None or len(padded.axes) == len(padded.starts):
@@ -50,7 +50,7 @@ def with_all_axes(value: Value) -> tuple[Value, list[int]]:
 
 
 def load(value: Value, tile: Value) -> None:
-    """Copies a region of DRAM into a tile, at the insertion point; fills the part beyond its memref."""
+    """Copies a region of DRAM into a tile, at the insertion point; fills the part of the tile that is padding."""
     padded = _padded(value)
     if padded is None:
         copy(value, tile)
@@ -86,7 +86,7 @@ def _fill(number: Value, target: Value) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Padded:
-    """A region of a padded view: where it starts along each axis of the view, and which axes are still its own."""
+    """A region of a padded view: its start along each axis of the view, and the axes that it has not dropped."""
 
     view: ir.Operation
     starts: list[Index]
@@ -94,7 +94,7 @@ class _Padded:
 
 
 def _padded(value: Value) -> _Padded | None:
-    """The padded view that a region lies in; None for any other region."""
+    """The region's place in its padded view; None for a region of anything else."""
     chain: list[ir.Operation] = []
     op = maker(value)
     while op is not None and op.name == "memref.subview":
@@ -115,7 +115,7 @@ def _padded(value: Value) -> _Padded | None:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """Along one axis of a tile: how many elements lie before its memref, inside it, and after it."""
+    """One axis of a tile: the numbers of elements before, inside and after the memref."""
 
     before: Index
     inside: Index
@@ -123,11 +123,11 @@ class _Axis:
     end: Index
     size: Index
     source: Index
-    """The first element inside, counted in the memref."""
+    """The index in the memref of the first element inside."""
 
     @classmethod
     def of(cls, start: Index, size: Index, low: int, extent: int) -> _Axis:
-        """Splits `size` elements from `start` around the memref's own, which are `low` to `low + extent`."""
+        """Splits the elements from `start` to `start + size` at the memref's, which are `low` to `low + extent`."""
         before = least(greatest(weighted((low, 1), (start, -1)), 0), size)
         last = least(weighted((low + extent, 1), (start, -1)), size)
         end = greatest(last, before)

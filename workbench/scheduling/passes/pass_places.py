@@ -1,4 +1,4 @@
-"""Places of the code of passes: a line of ours, a line of the user's, or MLIR. Found without loading MLIR."""
+"""Finds the code of passes without loading MLIR: a line of the workbench, a line of the user's code, or MLIR."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OPTIONS = re.compile(r"\{[^{}]*\}")
 
 
 def passes_of(pipeline: str) -> tuple[str, ...]:
-    """The names of a pipeline's passes, each once, in order, without options and the ops they are nested in."""
+    """The names of a pipeline's passes, each once, in order, without options and without the ops around them."""
     while (bare := _OPTIONS.sub("", pipeline)) != pipeline:
         pipeline = bare
     words = re.findall(r"[\w.-]+\(?", pipeline)
@@ -26,9 +26,9 @@ def passes_of(pipeline: str) -> tuple[str, ...]:
 
 
 def places(pipeline: str, *, users: bool = False) -> str:
-    """`workbench/scheduling/passes/promote.py:34`, `MLIR: canonicalize, cse`: where the code of each pass stands.
+    """The places of the passes' code, as `workbench/scheduling/passes/promote.py:34` or `MLIR: canonicalize, cse`.
 
-    In a user's pipeline, a pass that is not registered now may have been when it ran: a file does not say.
+    In a user's pipeline, an unknown pass may be one of the user's that is not registered now: a file does not say.
     """
     names = passes_of(pipeline)
     written = {name: _written(name) for name in names}
@@ -38,7 +38,7 @@ def places(pipeline: str, *, users: bool = False) -> str:
 
 
 def _written(name: str) -> str:
-    """File and line of a pass in Python; empty for one of MLIR's."""
+    """File and line of a pass in Python; empty for MLIR's passes."""
     if name.startswith(OURS):
         return _ours().get(name, f"{name}, which this version of the workbench does not have")
     made = PASSES.get(name)
@@ -48,7 +48,7 @@ def _written(name: str) -> str:
 
 @cache
 def _ours() -> dict[str, str]:
-    """Finds the line at which the class or function of each of the workbench's passes begins."""
+    """The file and line at which the class or function of each of the workbench's passes begins."""
     found: dict[str, str] = {}
     for file in sorted(Path(__file__).parent.glob("*.py")):
         begins = 0

@@ -1,7 +1,8 @@
-"""Operands of a product kept apart from it, while neighbours that are elementwise are fused.
+"""Keeps the ops that make a product's operands out of the product, while elementwise neighbours are fused.
 
-MLIR fuses an elementwise op into any generic op that reads it. A product with an extent of one is a generic op. With
-other arithmetic in its body no array could compute it, and the arithmetic would be repeated for every point of it.
+MLIR fuses an elementwise op into any generic op that reads it, and a product with an extent of one is a generic op.
+With other arithmetic in its body no array could compute the product, and the arithmetic would be repeated for every
+point.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _HELD = "bufferization.alloc_tensor"
 
 @module_pass("npu-hold-operands")
 def hold_operands(module: ir.Module) -> None:
-    """Puts a copy between a product that is a generic op and each op that makes an operand of it."""
+    """Puts a copy between each product that is a generic op and the ops that make its operands."""
     for op, position in _made_operands(module):
         value = op.operands[position]
         with ir.InsertionPoint(op), op.location:
@@ -41,7 +42,7 @@ def makes_operands(module: ir.Module) -> bool:
 
 
 def _made_operands(module: ir.Module) -> Iterator[tuple[ir.Operation, int]]:
-    """The products that are generic ops, each with the place of an operand that a generic op makes."""
+    """(product, operand's position) for each operand that a generic op makes of a product that is a generic op."""
     for op in linalg_ops(module):
         if op.name == "linalg.generic" and role_of(op) == "contraction":
             for position in range(segments(op)[0]):

@@ -1,13 +1,13 @@
 """Promotion to the scratchpad: from bufferized loops that work on DRAM to the scheduled form.
 
-Every DRAM region that a linalg op touches gets a scratchpad buffer. It is loaded where the region is defined
-(loop-invariant code motion has hoisted that as far as it may go, so a loop-invariant region is loaded once), and stored
-back when it was last written. Intermediate tiles become scratchpad buffers too. Buffers have the static
-size of a full tile and stand at the top of the function; a ragged tile is a subview of one. A buffer inside loops has
-several slots that iterations take in turn, so that the next tile's load can run while this tile is worked on.
+Every DRAM region that a linalg op touches gets a scratchpad buffer. The region is loaded where it is defined
+(loop-invariant code motion has hoisted that point as far as possible, so a loop-invariant region is loaded once), and
+stored back after the last write. Intermediate tiles become scratchpad buffers too. Buffers have the static size of a
+full tile and are allocated at the top of the function; a ragged tile is a subview of a buffer. A buffer inside loops
+has several slots that iterations use in turn, so that the next tile's load can run while this tile is in use.
 
-Where work is spread over cores, each has a scratchpad of its own: regions inside an `scf.forall` are loaded inside, and
-their buffers stand at the top of its body.
+If work is spread over cores, each core has its own scratchpad: regions inside an `scf.forall` are loaded inside, and
+their buffers are allocated at the top of its body.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Region:
 
 @dataclass(frozen=True)
 class Promote(KernelPass):
-    """Gives tiles their place in the scratchpad, loads and stores; buffers within loops get so many slots."""
+    """Gives tiles their buffers in the scratchpad, with loads and stores; buffers in loops get `buffers` slots."""
 
     name = "npu-promote"
 
@@ -74,20 +74,20 @@ class Promote(KernelPass):
 
 
 class _Promoter:
-    """Makes buffers at the function's top, and the subviews of them that loops work on."""
+    """Makes buffers at the top of the function or of the cores' bodies, and the subviews that loops work on."""
 
     def __init__(self, function: ir.Operation, buffers: int) -> None:
         self.entry = function.regions[0].blocks[0]
         spread = [op.regions[0].blocks[0] for op in operations(function) if op.name == "scf.forall"]
-        # Buffers go before the first op that stays: intermediates that stand at the top become buffers themselves.
+        # Buffers go before the first op that is no alloc: allocs at the top become buffers themselves.
         self.first = {block: _first_of(block) for block in (self.entry, *spread)}
         self.buffers = buffers
         self.allocated: dict[ir.Block, list[Value]] = {block: [] for block in self.first}
         self.twins: list[tuple[Value, Value]] = []
-        """A result, and another one with the same values: each of its tiles is stored there, too."""
+        """(result, another result with equal values): each tile of the first is also stored to the second."""
 
     def store_twice(self, module: ir.Module) -> None:
-        """Takes out copies of a whole result to another one, for which each tile is stored twice."""
+        """Removes copies of a whole result to another result; each tile will be stored twice instead."""
         for op in named(module, "memref.copy"):
             source, target = op.operands
             made, first = maker(target), self.first[self.entry]
@@ -99,12 +99,13 @@ class _Promoter:
                 op.erase()
 
     def stage_copies(self, module: ir.Module) -> None:
-        """Every copy is a `linalg.copy`. One from DRAM to DRAM goes through a scratchpad tile, or, where it transposes,
-        through two: a DMA would move single elements, which a vector pass between the tiles takes by whole vectors."""
+        """Makes every copy a `linalg.copy`. One from DRAM to DRAM goes through a scratchpad tile or, if it transposes,
+        through two with a vector pass between them, which moves whole vectors where a DMA would move single elements.
+        """
         for op in named(module, "memref.copy"):
             with ir.InsertionPoint(op), op.location:
                 moved = copy(op.operands[0], op.operands[1])
-            if op == self.first.get(op.block):  # else buffers would go before an op that is gone
+            if op == self.first.get(op.block):  # so that buffers do not go before an erased op
                 self.first[op.block] = moved
             op.erase()
         for op in linalg_ops(module):
@@ -116,7 +117,7 @@ class _Promoter:
                         op.operands[0] = self.loaded(op.operands[0], op.operation.block)
 
     def _as_pass(self, op: ir.Operation) -> None:
-        """Puts a pass in the place of a copy."""
+        """Replaces a transposing copy by a load and a vector pass."""
         source, target = op.operands
         passed = passed_through(self.loaded(source, op.operation.block), target)
         keep_id(op, passed)
@@ -125,7 +126,7 @@ class _Promoter:
         op.operation.erase()
 
     def promote_intermediates(self, module: ir.Module) -> None:
-        """Tiles that live between two ops: never in DRAM."""
+        """Replaces DRAM allocs for tiles between two ops by scratchpad buffers."""
         for op in named(module, "memref.alloc"):
             value = op.results[0]
             if space_of(value) != DRAM:
@@ -138,7 +139,7 @@ class _Promoter:
             op.erase()
 
     def promote_regions(self, module: ir.Module) -> None:
-        """Regions of the arguments: load before the first use, store after the last."""
+        """Gives regions of the arguments a tile: loaded before the first use, stored after the last write."""
         regions: dict[tuple[Value, ir.Block], _Region] = {}
         for op in linalg_ops(module):
             for position, value in enumerate(op.operands):
@@ -152,7 +153,7 @@ class _Promoter:
     def _promote_region(self, region: _Region, home: ir.Block) -> None:
         value = region.value
         made_by = maker(value)
-        if made_by is None or self._home(block_of(made_by)) != home:  # made for all cores: each loads it for itself
+        if made_by is None or self._home(block_of(made_by)) != home:  # defined outside the cores' work: each core loads
             block, where = home, ir.InsertionPoint(self.first[home])
         else:
             block, where = block_of(made_by), ir.InsertionPoint.after(made_by)
@@ -170,7 +171,7 @@ class _Promoter:
             op.operands[position] = tile
 
     def _store(self, tile: Value, like: Value, target: Value, block: ir.Block) -> None:
-        """Stores a tile that lies as its region `like` does, behind a pass if the target lies otherwise."""
+        """Stores a tile with the layout of its region `like`; after a transposing pass if the target needs one."""
         if _transposed(like, target):
             turned = self.buffer(target, block, self.buffers)
             passed_through(tile, turned)
@@ -178,7 +179,7 @@ class _Promoter:
         copy(tile, target)
 
     def _home(self, block: ir.Block) -> ir.Block:
-        """The block that holds the buffers of a block's ops: the body of the cores' own work, or the function's."""
+        """The block with the buffers of a block's ops: the body of the `scf.forall` around, or else the function's."""
         while block not in self.first:
             block = block_of(owner_of(block))
         return block
@@ -191,7 +192,7 @@ class _Promoter:
         return subview(tile, [0] * len(mixed_shape(whole)), mixed_shape(whole), dropped) if dropped else tile
 
     def buffer(self, like: Value, block: ir.Block, slots: int) -> Value:
-        """A scratchpad tile of `like`'s extents at the insertion point, in a new buffer at the top of its home."""
+        """A scratchpad tile with `like`'s extents at the insertion point, in a new buffer at the top of its home."""
         home = self._home(block)
         loops = _loops_around(block, home)
         slots = slots if loops else 1
@@ -223,7 +224,7 @@ def _first_of(block: ir.Block) -> ir.Operation:
 
 
 def _slot(loops: list[ir.Operation], slots: int) -> Value:
-    """Which slot an iteration uses: the number of iterations before it, modulo the slots."""
+    """The slot that an iteration uses: the number of iterations before it, modulo the number of slots."""
     number = ir.AffineConstantExpr.get(0)
     variables: list[Value] = []
     for loop in loops:
@@ -238,7 +239,7 @@ def _slot(loops: list[ir.Operation], slots: int) -> Value:
 
 
 def _loops_around(block: ir.Block, home: ir.Block) -> list[ir.Operation]:
-    """The `scf.for` ops around a block inside of another, outermost first."""
+    """The `scf.for` ops around a block, inside the block `home`, outermost first."""
     found: list[ir.Operation] = []
     while block != home:
         owner = owner_of(block)
@@ -249,7 +250,7 @@ def _loops_around(block: ir.Block, home: ir.Block) -> list[ir.Operation]:
 
 
 def _transposed(source: Value, target: Value) -> bool:
-    """True if two views are contiguous along different axes. What is broadcast along the target's only fills it."""
+    """True if two views are contiguous along different axes; False if the source is broadcast along the target's."""
     strides, others = ([*ir.MemRefType(each.type).get_strides_and_offset()[0]] for each in (source, target))
     long = [axis for axis, extent in enumerate(shape_of(target)) if extent != 1]
     reads, writes = ([axis for axis in long if each[axis] == 1] for each in (strides, others))
@@ -257,7 +258,7 @@ def _transposed(source: Value, target: Value) -> bool:
 
 
 def _is_written_by_tiles(result: Value, copied: ir.Operation) -> bool:
-    """True if all that a kernel writes of a result are tiles that linalg ops make, besides the copy of it."""
+    """True if linalg ops write all tiles of a result; the op `copied`, which copies it, does not count."""
     made = maker(result)
     if made is not None and len(list(made.operands[0].uses)) > 1:
         return False
@@ -274,7 +275,7 @@ def _is_written_by_tiles(result: Value, copied: ir.Operation) -> bool:
 
 
 def _same_part(view: Value, whole: Value, other: Value) -> Value:
-    """The part of another tensor that a view is of a whole one, by subviews."""
+    """The part of `other` at the place that `view` has in `whole`, by the same subviews."""
     if view == whole:
         return other
     made = maker(view)

@@ -1,4 +1,4 @@
-"""Wide elementwise results computed anew where they are read."""
+"""Recomputes wide elementwise results where they are read."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from workbench.scheduling.passes.results_in_place import behind_all, stores_of
 
 @module_pass("npu-recompute")
 def recompute(module: ir.Module) -> None:
-    """Gives every reader of a wide elementwise result its own copy of the op, so that fusion can take it in.
+    """Gives every reader of a wide elementwise result its own copy of the op, which fusion can take into the reader.
 
-    A row that does not fit is walked once per reduction; each walk computes the intermediate values anew instead of
-    keeping them. So does the one that stores them.
+    A row that does not fit is walked once per reduction; each walk computes the intermediate values again instead of
+    keeping them, and so does the walk that stores them.
     """
     payload = payloads.analyse(module)
     described = {op.id: op for op in payload.ops}
@@ -28,7 +28,7 @@ def recompute(module: ir.Module) -> None:
 
 
 def _copy_for_its_store(module: ir.Module, op: ir.Operation) -> None:
-    """Gives the store of what linalg ops read as well, if there is one, a copy of the op of its own, behind all."""
+    """If a result is both stored and read by linalg ops, clones its op behind all computations, for the store alone."""
     read = any(op.results[0] in list(reader.operands) for reader in linalg_ops(module))
     stores = [store for store in stores_of(module) if store.operands[0] == op.results[0]]
     if read and stores:

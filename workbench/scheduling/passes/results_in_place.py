@@ -1,8 +1,8 @@
-"""Results of several shapes: one op is tiled with all that it reads, and what it reads is stored where it is made.
+"""Stores several results of different shapes: each is written to memory, tile by tile, by the op that makes it.
 
-A kernel is tiled by its last op. Another result is made in the loops of that one if the last op reads it, be it through
-others. So a result that nothing reads is read by the last op, which does nothing with it. And an op that makes
-another result writes to that result's own place in memory, a tile at a time.
+A kernel is tiled by its last op. Another result is made in the loops of the last op if that op reads it, directly or
+through other ops. So a result that nothing reads becomes an unused operand of the last op. And an op that makes another
+result writes to that result's place in memory, a tile at a time.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ STORED = "bufferization.materialize_in_destination"
 
 
 UNREAD = "npu.unread"
-"""Attribute on an op with operands of which it makes nothing."""
+"""Attribute on an op with unused operands."""
 
 
 def stores_of(module: ir.Module) -> list[ir.Operation]:
-    """The ops that say which values are a kernel's results."""
+    """The ops that store a kernel's results."""
     return named(module, STORED)
 
 
@@ -60,26 +60,27 @@ def made_apart(module: ir.Module) -> bool:
 
 
 def unread_results(module: ir.Module) -> list[ir.Operation]:
-    """The stores of results that no other result is made of."""
+    """The stores of results on which no other result depends."""
     stores = stores_of(module)
     read = _made_of(stores)
     return [store for store in stores if store.operands[0] not in read]
 
 
 def _made_of(stores: Sequence[ir.Operation]) -> set[Value]:
-    """Collects the values that are read to make these results, on the whole way from the arguments."""
+    """All values that are read, directly or indirectly, to compute these results."""
     return {value for op in makers_behind(store.operands[0] for store in stores) for value in op.operands}
 
 
 @module_pass("npu-results-in-place")
 def put_results_in_place(module: ir.Module) -> None:
-    """Lets the last op read all results that nothing reads; all others are written to their places as they are made."""
+    """Makes the ops of all results but the last write to their places in memory, and the last op read those results
+    that nothing else reads."""
     made_last = _last(module)
     while True:
         _store_once(module, made_last)
         if (wider := _last(module, made_last)) == made_last:
             break
-        made_last = wider  # what is made twice is read by nothing the second time
+        made_last = wider  # a result that was made again is read by nothing, so it may now be the widest end
     tag(module)
     ends = [store for store in unread_results(module) if _made_by_others(store, made_last)]
     others = [store for store in stores_of(module) if _made_by_others(store, made_last)]
@@ -92,9 +93,11 @@ def put_results_in_place(module: ir.Module) -> None:
 
 
 def _last(module: ir.Module, known: ir.Operation | None = None) -> ir.Operation:
-    """The op that the kernel is tiled by: of those with most dims that nothing reads the last, or the known one.
+    """The op that the kernel is tiled by: of the ops whose results are unread, the last one with the most dims; `known`
+    if it is among these.
 
-    One of whose several results another end is made is none: it cannot read that end.
+    An op with several results cannot be the last op if another unread result depends on one of them: it would have to
+    read that result.
     """
     ends = [store for store in unread_results(module) if memref_behind(store.operands[0]) is None]
     pairs = [(store, op) for store in ends if (op := maker(store.operands[0])) is not None]
@@ -106,12 +109,12 @@ def _last(module: ir.Module, known: ir.Operation | None = None) -> ir.Operation:
 
 
 def _made_by_others(store: ir.Operation, last: ir.Operation) -> bool:
-    """True if an op other than the last one makes what is stored. An argument's own numbers are copied at the end."""
+    """True if an op other than the last one makes the stored value. A stored argument, which no op makes, is copied."""
     return maker(store.operands[0]) != last and memref_behind(store.operands[0]) is None
 
 
 def _store_once(module: ir.Module, last: ir.Operation) -> None:
-    """Has what several stores take made for each: an op writes to one place, and a mere copy would be folded."""
+    """Makes a value that several stores take once for each: an op writes to one place, and a copy would be folded."""
     stored = list[Value]()
     for store in stores_of(module):
         value = store.operands[0]
@@ -135,7 +138,7 @@ def _made_again(value: Value) -> Value:
 
 
 def _write_in_place(module: ir.Module, store: ir.Operation) -> None:
-    """Lets the op that makes a result write to where it is stored."""
+    """Makes the op that computes a result write directly to the result's place in memory."""
     value, place = store.operands[0], store.operands[1]
     op = maker(value)
     assert op is not None
@@ -154,7 +157,7 @@ def _write_in_place(module: ir.Module, store: ir.Operation) -> None:
 
 
 def _copied(op: ir.Operation, value: Value, store: ir.Operation) -> ir.Operation:
-    """A copy of a value that no linalg op makes, read in its place."""
+    """Copies a value that no linalg op makes by a linalg op; all readers read the copy."""
     with ir.InsertionPoint.after(op), store.location:
         kind = ir.RankedTensorType(value.type)
         empty = tensor.EmptyOp(kind.shape, kind.element_type).result
@@ -164,7 +167,7 @@ def _copied(op: ir.Operation, value: Value, store: ir.Operation) -> ir.Operation
 
 
 def _read_by(module: ir.Module, last: ir.Operation, values: Sequence[Value]) -> None:
-    """Gives the last op operands of which it makes nothing."""
+    """Adds values to the last op as unused operands."""
     payload = analyse(module)
     described = {op.id: op for op in payload.ops}
     loops, inputs = described[integer(last, ID)].loops, range(segments(last)[0])
@@ -187,10 +190,10 @@ def _read_by(module: ir.Module, last: ir.Operation, values: Sequence[Value]) -> 
 
 
 def _loops_along(dims: Sequence[str], along: dict[str, str], payload: Payload) -> list[str] | None:
-    """The loops in which a value with these dims is made, None if there are none. `along` has those known by the dim.
+    """The loops for a value's dims; None if a dim has none. `along`, dim -> loop, is extended.
 
-    A value that MLIR found to be the same everywhere has dims of its own: any loop as long will do, unless an op has
-    both, and so walks the one inside the other.
+    A value that MLIR found to be constant has its own dims. Such a dim takes any loop of equal length, unless some op
+    has both as loops.
     """
     for dim in (dim for dim in dims if dim not in along):
         inside = {each for op in payload.ops if dim in op.loops for each in op.loops}
@@ -203,7 +206,7 @@ def _loops_along(dims: Sequence[str], along: dict[str, str], payload: Payload) -
 
 
 def written_in_place(module: ir.Module) -> frozenset[int]:
-    """The numbers of the arguments that ops write to as they are tiled."""
+    """The numbers of the arguments that ops write to in place."""
     return frozenset(argument_behind(op.operands[0]) for op in _places(module))
 
 
@@ -212,13 +215,14 @@ def _places(module: ir.Module) -> list[ir.Operation]:
 
 
 def writes_from_shares(module: ir.Module) -> bool:
-    """True if the cores' own work writes results in place."""
+    """True if a kernel that is spread over cores writes results in place."""
     return bool(named(module, "scf.forall")) and bool(_places(module))
 
 
 @module_pass("npu-places-in-shares")
 def put_places_in_shares(module: ir.Module) -> None:
-    """Gives each core tensors of its own at the places of results: one from outside is copied before a core writes."""
+    """Moves the tensors at the places of results into each `scf.forall`: bufferization would copy an outer tensor
+    before a core writes to it."""
     for place in _places(module):
         for spread in named(module, "scf.forall"):
             body = spread.regions[0].blocks[0]
@@ -232,8 +236,8 @@ def put_places_in_shares(module: ir.Module) -> None:
 
 
 def check_written(module: ir.Module, places: frozenset[int], mapping: Mapping) -> None:
-    """Raises if nothing of a module on memrefs writes to one of these arguments, as a script can have it, or a tile of
-    a result that is made inside of a sum."""
+    """Raises if a bufferized module writes nothing to one of these arguments: a script can cause this, or the tile of a
+    result that is made on the way to a reduction."""
     written = {
         argument_behind(op.operands[position])
         for op in linalg_ops(module)
@@ -265,13 +269,13 @@ def _not_scheduled(module: ir.Module, *problems: Problem) -> ScheduledFormError:
 
 
 def reads_unread(module: ir.Module) -> bool:
-    """True if an op has operands only so that what makes them is tiled with it."""
+    """True if an op has unused operands, which `put_results_in_place` added."""
     return any(UNREAD in op.attributes for op in linalg_ops(module))
 
 
 @module_pass("npu-forget-unread")
 def forget_unread(module: ir.Module) -> None:
-    """Removes unused operands of ops, once all is tiled and has its place in memory."""
+    """Removes the unused operands of ops, after tiling and bufferization."""
     for op in linalg_ops(module):
         if UNREAD in op.attributes:
             _forget(op)

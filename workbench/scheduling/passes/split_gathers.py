@@ -1,9 +1,9 @@
 # pyright: reportUnknownArgumentType=false
-"""Gathers on tensors: making one, and keeping it an op of its own.
+"""Makes gathers on tensors, and separates fused ones.
 
 On tensors a gather's body takes its element with `tensor.extract`; bufferization turns that into the `memref.load` of
-the scheduled form (see `indexed`). Fusion of elementwise neighbours would put arithmetic beside it, and a DMA queue
-does none: a fused gather is split again, into a gather and an op that works on the gathered tile.
+the scheduled form (see `mlir/indexed_moves.py`). Fusion puts arithmetic of elementwise neighbours beside the load, but
+a DMA queue computes nothing: so a fused gather is split again, into a gather and an op on the gathered tile.
 """
 
 from __future__ import annotations
@@ -37,12 +37,11 @@ def gather(
     *,
     wraps: bool = False,
 ) -> Value:
-    """A tensor of type `kind`, each element one of `table`'s, at the insertion point.
+    """Gathers a tensor of type `kind` from elements of `table`, at the insertion point.
 
-    `indices` are index tensors, each with the dims of the result that its own axes walk, None for an axis of one that
-    is the same for all. `axes` says for each axis of
-    `table` which dim of the result walks it, or `-1 - k`: the k-th index chooses. With `wraps` an index below zero
-    counts from the end.
+    `indices` are index tensors, each with the result's dim that walks each of its axes (None for a broadcast axis of
+    extent one). `axes` has for each axis of `table` the result's dim that walks it, or `-1 - k` if the k-th index
+    tensor chooses. With `wraps` a negative index counts from the end.
     """
     rank = len(kind.shape)
     maps = [_walk(rank, dims) for _, dims in indices] + [ir.AffineMap.get_identity(rank)]
@@ -60,7 +59,7 @@ def gather(
 
 
 def index_of(number: Value, extent: int | None) -> Value:
-    """An index read from a tensor, as a place; from the end of `extent` places when it is below zero."""
+    """An integer from a tensor as an MLIR index; if `extent` is given, a negative one counts from the end."""
     index = arith.IndexCastOp(ir.IndexType.get(), number).result
     if extent is None:
         return index
@@ -104,7 +103,7 @@ def _is_gather(op: ir.Operation) -> bool:
 
 
 def _split(op: ir.Operation) -> None:
-    """The op with each of its extracts as one operand more, which an op before it gathers."""
+    """Replaces each extract of an op by a new operand, which a new gather before the op makes."""
     taken = _extracts(op)
     with ir.InsertionPoint(op):
         made = [_taken_out(op, each) for each in taken]
@@ -120,7 +119,7 @@ def _split(op: ir.Operation) -> None:
 
 
 def _taken_out(op: ir.Operation, extract: ir.Operation) -> Read:
-    """A gather of `extract`'s elements, over the loops that its places depend on, as the op reads its result."""
+    """Makes a gather of `extract`'s elements, over the loops that its indices depend on; returns its read by the op."""
     block = op.regions[0].blocks[0]
     needed = [each for each in block.operations if each.operation in body_slice(list(extract.operands)[1:], block)]
     used = {value for each in (extract, *needed) for value in each.operands}

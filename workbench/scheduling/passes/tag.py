@@ -1,4 +1,4 @@
-"""Names for the ops: an id each."""
+"""The pass that gives each op an id."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from workbench.scheduling.passes.kernel_pass import module_pass
 
 @module_pass("npu-tag")
 def name_ops(module: ir.Module) -> None:
-    """Gives every linalg op its id, and every reader of a constant one of its own."""
+    """Gives every linalg op its id, and every reader of a constant its own copy of the constant."""
     tag(module)

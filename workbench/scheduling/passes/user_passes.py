@@ -1,4 +1,4 @@
-"""Passes of a user's own: Python functions and classes by name."""
+"""A user's passes: Python functions and classes, by name."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 @checks_what_it_is_given
 def mlir_pass(name: str) -> Callable[[P], P]:
-    """Registers a Python function, or a `wb.KernelPass`, as the MLIR pass `name`, which pipelines may then name.
-    Defined again, it replaces itself.
+    """Registers a Python function, or a `wb.KernelPass`, as the MLIR pass `name`, which pipelines may then name. A
+    second definition replaces the first.
 
-    A function is called with the module, which it changes in place, and the options of `name{key=value ...}` as texts;
-    a `KernelPass` is made with them, of the types of its fields, and `run`. MLIR verifies the module afterwards.
+    A function is called with the module, which it changes in place, and the options of `name{key=value ...}` as texts.
+    A `KernelPass` is made from the options, converted to the types of its fields, and its `run` is called. MLIR
+    verifies the module afterwards.
     """
     if not _NAME.fullmatch(name):
         raise BadRegistration(f"mlir_pass({name!r}): a pass has a name like 'count-loads': small letters, digits, '-'")
@@ -49,7 +50,7 @@ def mlir_pass(name: str) -> Callable[[P], P]:
 
 
 def _name_class(name: str, made: object) -> None:
-    """Gives a pass that is a class its name."""
+    """Sets the name of a pass that is a class; raises for anything that is no pass."""
     if not isinstance(made, type):
         if not callable(made):
             raise BadRegistration(f"mlir_pass({name!r}): {made!r:.60} is no function or class; expected one of both")

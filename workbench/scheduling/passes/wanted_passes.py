@@ -1,4 +1,4 @@
-"""The option `passes`: pipelines and passes, by the step that they run after."""
+"""The option `passes`: pipelines and passes, by the name of the step after which they run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FORM = "{step: pipeline, or a list of them}, e.g. passes={'fuse elementwise': '
 
 
 def checked_passes(given: object) -> dict[str, tuple[str, ...]]:
-    """A user's `passes` in one form; the names of steps are checked when they run."""
+    """A user's `passes` in one form: step -> pipelines. The names of steps are checked when the steps run."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
@@ -34,7 +34,7 @@ def checked_passes(given: object) -> dict[str, tuple[str, ...]]:
 
 
 def as_texts(given: UserPasses | None) -> UserPasses | None:
-    """The same with passes as the texts that they print as: what a journey keeps, and a file holds."""
+    """A user's `passes` with each pass as its pipeline string, as a journey and its file keep them."""
     if given is None:
         return None
     checked = checked_passes(given)
@@ -57,7 +57,7 @@ def _pipeline(given: object) -> str:
 
 
 def check_steps(wanted: Mapping[str, tuple[str, ...]], seen: Sequence[str]) -> None:
-    """Checks that every step named by the user ran; `seen` are those that ran."""
+    """Raises if a step that the user named did not run; `seen` are the steps that ran."""
     for step in wanted:
         if step not in seen:
             steps = ", ".join(map(repr, dict.fromkeys(seen))) or "none: its kernels are written by hand"

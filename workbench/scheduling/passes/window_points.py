@@ -1,8 +1,8 @@
-"""Windows walked point by point, on tiles that already lie in the scratchpad.
+"""Walks windows point by point, on tiles in the scratchpad.
 
-An op that moves a window becomes loops over the window's points around the plain op that is left when it stands still.
-That op reads a box of the tile, with a stride along an axis where the window has one. One convolution is then a chain
-of matrix products into one accumulator, one pool a chain of vector passes.
+An op that moves a window becomes loops over the window's points, with a plain op for one point inside. The plain op
+reads a box of the tile, with a stride along an axis if the window has one. So a convolution becomes a chain of matrix
+products into one accumulator, and a pool a chain of vector passes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def has_windows(module: ir.Module) -> bool:
 
 @module_pass("npu-walk-windows")
 def walk_windows(module: ir.Module) -> None:
-    """Makes ops that index an axis by more than a plain loop walk their windows, place by place."""
+    """Replaces each op that indexes an axis by more than a plain loop by loops over its window's points."""
     with module.context:
         for op in linalg_ops(module):
             if not is_opened(op):
@@ -61,7 +61,7 @@ def _walk(op: ir.Operation) -> None:
 
 
 def _standing(op: ir.Operation, place: Mapping[int, Index], extents: Mapping[int, Index]) -> None:
-    """The op with its windows at `place`, at the insertion point."""
+    """Makes the plain op for the point `place` of the windows, at the insertion point."""
     kinds = iterators(op)
     kept = [loop for loop in range(len(kinds)) if loop not in place]
     number = {loop: position for position, loop in enumerate(kept)}
@@ -95,7 +95,7 @@ def _standing(op: ir.Operation, place: Mapping[int, Index], extents: Mapping[int
 def _box(
     value: Value, axes: list[Terms], place: Mapping[int, Index], extents: Mapping[int, Index]
 ) -> tuple[Value, list[int]]:
-    """The part of a tile that the op reads with its windows at `place`, and the loop that walks each axis of it."""
+    """The part of a tile that the op reads at the point `place`, and the loop that walks each axis of that part."""
     offsets: list[Index] = []
     sizes: list[Index] = []
     steps: list[int] = []
@@ -113,7 +113,7 @@ def _box(
 
 
 def _renumber(block: ir.Block, number: Mapping[int, int], place: Mapping[int, Index]) -> None:
-    """Index values in the body, by the loops that are left."""
+    """Renumbers the `linalg.index` ops of the body to the remaining loops; others become the point's index."""
     for each in list(block.operations):
         if each.operation.name == "linalg.index":
             loop = integer(each.operation, "dim")

@@ -1,8 +1,8 @@
-"""Which tensors stay in the machine's common memory, from which launch to which: asked for, or chosen.
+"""Plans the tensors that stay in the machine's common memory, and for which launches: as a user asks, or a heuristic.
 
-A tensor's savings are not estimated: the plan follows the launches that use it copy by copy, as the simulator does
-(`simulator.optional.common_memory`), and counts the bytes spared. The heuristic takes first the tensor that saves most
-per byte held and launch, while it fits.
+The savings of a tensor are not estimated: the plan follows the tensor's launches copy by copy, as the simulator does
+(`simulator.optional.common_memory`), and counts the DRAM bytes saved. The heuristic takes the tensors that fit, in the
+order of bytes saved per byte held and launch.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AUTO = "auto"
 def planned(
     lowered: KernelGraph, scheduled: ScheduledProgram, machine: Machine, wanted: str | tuple[str, ...] | None
 ) -> ScheduledProgram:
-    """The program with its plan: `wanted` are tensors by name, or `auto`; None is no plan."""
+    """The program with its plan: `wanted` are names of tensors, or `auto` for the heuristic; None is no plan."""
     if wanted is None:
         return replace(scheduled, residence=())
     found = [*_candidates(lowered, scheduled)]
@@ -36,7 +36,7 @@ def planned(
 
 
 def residents(scheduled: ScheduledProgram, plan: Sequence[Residence]) -> Iterator[Resident]:
-    """A plan's residents, as the simulator takes them."""
+    """The resident tensors of a plan, in the simulator's form."""
     address = {storage.value: storage.address for storage in scheduled.launches.storages}
     for each in plan:
         if each.resident:
@@ -44,7 +44,7 @@ def residents(scheduled: ScheduledProgram, plan: Sequence[Residence]) -> Iterato
 
 
 def served(scheduled: ScheduledProgram) -> dict[str, frozenset[int]]:
-    """The arguments that the plan's memory serves whenever their kernel runs, of each kernel of the graph."""
+    """For each kernel of the graph, the arguments that the common memory serves in every launch of its program."""
     plan, launches = CommonMemory([*residents(scheduled, scheduled.residence)]), scheduled.launches.launches
     always: dict[str, frozenset[int]] = {}
     for number, (launch, launched) in enumerate(zip(launches, _Launches.of(scheduled).given, strict=True)):
@@ -56,14 +56,14 @@ def served(scheduled: ScheduledProgram) -> dict[str, frozenset[int]]:
 
 
 def _served_arguments(program: TileProgram, served: Mask) -> frozenset[int]:
-    """Those of whose copies all are served."""
+    """The arguments all of whose copies are served."""
     moved = program.space == Space.DRAM
     others = np.unique(program.target[moved & ~served[program.owners()]])
     return frozenset(np.setdiff1d(program.target[moved], others).tolist())
 
 
 def _candidates(lowered: KernelGraph, scheduled: ScheduledProgram) -> Iterator[Residence]:
-    """Every tensor in DRAM: resident or with a reason why it cannot be; none is resident yet."""
+    """Every tensor in DRAM with its savings, or with the reason why it cannot be resident; none is resident yet."""
     paths = {given.value: given.path for given in lowered.captured.inputs}
     launches = _Launches.of(scheduled)
     for storage in scheduled.launches.storages:
@@ -101,12 +101,12 @@ class _Launches:
         return _Launches(tuple(given), tuple(launch.addresses for launch in launches))
 
     def uses(self, storage: Storage) -> list[int]:
-        """The launches that take a storage; others lie at its address at other times."""
+        """The launches that use a storage. At other times its address may belong to another storage."""
         first, last = max(storage.first, 0), min(storage.last, len(self.given) - 1)
         return [use for use in range(first, last + 1) if storage.address in self.addresses[use]]
 
     def looks_inside(self, use: int, storage: Storage) -> bool:
-        """True if a launch touches it with anything but copies of boxes."""
+        """True if a launch accesses the storage by anything but copies of boxes."""
         launched = self.given[use]
         if launched is None:
             return False
@@ -115,13 +115,13 @@ class _Launches:
 
 
 def _elsewise(program: TileProgram) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """The operands in DRAM that belong to no copy of a box."""
+    """A mask of the operands in DRAM that belong to no copy of a box."""
     opcode = np.repeat(program.opcode, np.diff(program.operand_start))
     return (program.space == Space.DRAM) & ~np.isin(opcode, [Opcode.LOAD, Opcode.STORE])
 
 
 def _asked(found: Sequence[Residence], names: Sequence[str]) -> list[Residence]:
-    """The plan in which these are resident."""
+    """The plan in which the named tensors are resident."""
     by_name = {each.value: each for each in found} | {each.path: each for each in found if each.path}
     wanted = set[str]()
     for name in names:
@@ -142,7 +142,7 @@ def _asked(found: Sequence[Residence], names: Sequence[str]) -> list[Residence]:
 
 
 def _heuristic(found: Sequence[Residence], machine: Machine, launches: int) -> list[Residence]:
-    """The plan that takes, while there is room, the tensors that save most per byte held and launch."""
+    """The plan with the tensors that save most per byte held and launch, as far as there is room."""
     held, capacity = np.zeros(launches, np.int64), machine.common_memory.bytes
     decided: dict[str, Residence] = {}
     for each in sorted(found, key=lambda each: (-_worth(each), -each.saved, each.first)):

@@ -1,10 +1,10 @@
 """The place of every tensor in DRAM, and the launches that each launch waits for.
 
-The caller's inputs, held tensors and results have their places for the whole journey. An intermediate is live from the
+The caller's inputs, held tensors and results have their places for the whole run. An intermediate is live from the
 launch that makes it to the last launch that reads it; then its bytes are free for another. All lifetimes are known
-before anything runs, so the plan is made offline: the largest intermediate takes the lowest place at which nothing lies
-that is alive together with it, then the next largest, and so on. Few large tensors make the peak, and smaller ones fit
-into the gaps that larger ones leave.
+before anything runs, so the plan is made offline: the largest intermediate takes the lowest place where it overlaps no
+tensor that is alive at the same time, then the next largest, and so on. A few large tensors determine the peak, and
+smaller ones fit into the gaps between them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from simulator.units.tiled_tensors import storage_elements
 from workbench.ir import KernelGraph, Launch, Launches, Numbers, Storage, TensorType
 
 ALIGNMENT = 4096
-"""Every storage starts at a page of this size: what an operating system maps and pins for a device is whole pages, and
-a page is a multiple of every DRAM request and of every vector, so no tensor's first transfer is a partial one."""
+"""Every storage starts at a page of this size: operating systems map and pin whole pages for a device, and a page is a
+multiple of every DRAM request and of every vector, so no tensor's first transfer is a partial one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """A storage that wants a place, from launch `first` to launch `last`, both included."""
+    """A storage that needs a place from launch `first` to launch `last`, both included."""
 
     value: str
     bytes: int
@@ -39,8 +39,8 @@ class Lifetime:
 def plan_launches(lowered: KernelGraph, kernels: dict[str, str], block: Tile | None = None) -> Launches:
     """The launches of a graph, one for each of its kernels, in order.
 
-    `kernels` says for each kernel of the graph which scheduled kernel it runs: identical ones share one. A step on the
-    host is not in it and runs under its own name. In `block`s tensors take more bytes.
+    `kernels` has the scheduled kernel that each kernel of the graph runs: identical kernels share one. A step on the
+    host is not in `kernels` and runs under its own name. If tensors lie in `block`s, they take more bytes.
     """
     storages = place(lifetimes(lowered, block), whole=len(lowered.kernels))
     address = {storage.value: storage.address for storage in storages}
@@ -66,7 +66,7 @@ def plan_launches(lowered: KernelGraph, kernels: dict[str, str], block: Tile | N
 
 
 def _numbers(lowered: KernelGraph, base: Mapping[str, str]) -> Iterator[Numbers]:
-    """The traced values of indices, under the names by which kernels take them."""
+    """The traced values of indices, under the names that kernels use for them."""
     known = {numbers.value: numbers for numbers in lowered.captured.numbers}
     for value in dict.fromkeys(bound.value for kernel in lowered.kernels for bound in kernel.bounds):
         if (owner := base.get(value, value)) in known:
@@ -74,7 +74,7 @@ def _numbers(lowered: KernelGraph, base: Mapping[str, str]) -> Iterator[Numbers]
 
 
 def lifetimes(lowered: KernelGraph, block: Tile | None = None) -> list[Lifetime]:
-    """Every storage of a graph: a view is part of its base's. Those that stay for the whole journey come first."""
+    """The lifetime of every storage of a graph; views have none. Storages that stay for the whole run come first."""
     base = lowered.bases
     count = len(lowered.kernels)
     kept = [item.value for item in lowered.captured.inputs]
@@ -93,9 +93,9 @@ def lifetimes(lowered: KernelGraph, block: Tile | None = None) -> list[Lifetime]
 
 
 def place(wanted: Sequence[Lifetime], whole: int) -> tuple[Storage, ...]:
-    """A place for every lifetime such that no two that meet overlap. `whole` is how many launches there are.
+    """Places every storage such that no two that are alive at one launch overlap. `whole` is the number of launches.
 
-    Tensors live throughout lie at the bottom, in the order given, one after the other: none can share their bytes.
+    Storages that are alive throughout lie at the bottom, in the given order: none can share their bytes.
     """
     bottom = 0
     found: dict[str, int] = {}
@@ -128,7 +128,7 @@ def _padded(size: int) -> int:
 
 
 def storage_bytes(kind: TensorType, block: Tile | None = None) -> int:
-    """Bytes from the base of a tensor's storage to its last element, or to the end of its last `block`."""
+    """The bytes from the base of a tensor's storage to the end of its last element or, with blocks, last `block`."""
     if not kind.numel:
         return 0
     elements, grid = kind.offset + kind.span, grid_of(kind) if block else None
@@ -138,9 +138,9 @@ def storage_bytes(kind: TensorType, block: Tile | None = None) -> int:
 
 
 def grid_of(kind: TensorType) -> Grid | None:
-    """The columns and rows of a tensor: its places along the axis with the smallest stride, and along the next.
+    """The columns and rows of a tensor: its extents along the axis with the smallest stride, and along the next.
 
-    None for a tensor of one dim. An axis of one place, or along which nothing moves, is no dim.
+    None for a tensor of one dim. Axes of extent one or stride zero do not count.
     """
     dims = sorted(
         (stride, extent) for stride, extent in zip(kind.strides, kind.shape, strict=True) if extent > 1 and stride
@@ -152,7 +152,7 @@ def grid_of(kind: TensorType) -> Grid | None:
 
 
 def grids(lowered: KernelGraph) -> dict[str, Grid | None]:
-    """The rows and columns of every value: a view has those of the tensor it is part of."""
+    """The rows and columns of every value; a view has those of its base tensor."""
     found = {value: grid_of(kind) for value, kind in lowered.types.items()}
     return found | {view.value: found[view.base] for view in lowered.views}
 
@@ -160,10 +160,10 @@ def grids(lowered: KernelGraph) -> dict[str, Grid | None]:
 class _Waits:
     """Derives the waits of each launch from the storages that launches read and write, in order.
 
-    A launch waits for those whose results it reads. It must also not write where an earlier one still reads or
-    writes: with addresses used again these are launches it otherwise has nothing to do with. The launches run one after
-    the other today, which keeps both; a simulator that lets them overlap needs both. The second kind is left out where
-    a chain of waits implies it.
+    A launch waits for the launches whose results it reads. It must also not write where an earlier launch still reads
+    or writes; since addresses are reused, such a launch may be unrelated. Today the launches run one after the other,
+    which satisfies both; a simulator that lets them overlap needs both. A wait of the second kind is left out if a
+    chain of other waits implies it.
     """
 
     def __init__(self, storages: Sequence[Storage]) -> None:
@@ -171,7 +171,7 @@ class _Waits:
         self._maker: dict[str, int] = {}
         self._touched: dict[str, list[int]] = {}
         self._before: list[int] = []
-        """For each launch all it comes after, directly or not, as a bit mask."""
+        """For each launch, a bit mask of the launches that it waits for, directly or indirectly."""
 
     def add(self, reads: set[str], writes: set[str]) -> tuple[int, ...]:
         """The launches that the next one waits for, as ascending indices."""
@@ -191,7 +191,7 @@ class _Waits:
         return tuple(sorted(after))
 
     def _in_the_way(self, writes: set[str]) -> Iterator[int]:
-        """Earlier launches that touch bytes which this one writes."""
+        """Earlier launches that read or write bytes of the storages `writes`."""
         for written in map(self._storages.__getitem__, writes):
             for value, launches in self._touched.items():
                 if self._storages[value].overlaps(written):
