@@ -24,7 +24,8 @@ drawn, too:
 * **Norms, softmax, hardswish and the like** are written out in simpler ops, each with its own roundings.
 * **Attention** is computed step by step, as in one of PyTorch's own ways.
 * **The user's own operators** run their Python, op by op; each result is stored in the type that it has there. An
-  operator in which no op of PyTorch computes (compiled code, numpy) cannot be opened: it counts as a library's function.
+  operator in which no op of PyTorch computes (compiled code, numpy) cannot be opened, and counts as a function of a
+  library.
 * **Terms added to a product** (a bias) may be added after the product is stored, in 16 bits if the result has 16.
 
 16-bit types are summed in 32 bits.
