@@ -44,7 +44,7 @@ _NONE = frozenset[int]()
 
 
 def _reached(graph: fx.GraphModule, own: Mapping[fx.Node, frozenset[int]]) -> dict[fx.Node, frozenset[int]]:
-    """Returns, for each node, the union of `own` over all nodes that it is made of."""
+    """Returns for each node the union of `own` over all nodes from which the node is computed."""
     found: dict[fx.Node, frozenset[int]] = {}
     for node in graph.graph.nodes:
         found[node] = own.get(node, _NONE).union(*(found[each] for each in node.all_input_nodes))

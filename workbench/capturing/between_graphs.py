@@ -76,7 +76,7 @@ class BetweenGraphs(TorchDispatchMode):
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self.stretches = [Stretch()]
         self._known: dict[int, tuple[StorageWeakRef, torch.Tensor | None]] = {}
-        """By the address of a storage: a reference to the storage, so that no other one takes the address, and the
+        """For each address of a storage: a reference to the storage, so that no other one takes the address, and the
         input tensor that lies there."""
         self._packed = PackedWeights()
         self._in_graph = False
@@ -179,7 +179,7 @@ class PackedWeights:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[object, tuple[torch.Tensor, ...]]] = {}
-        """By the hash of an object, which is its address: the object, so that its address is not reused, and its
+        """For each object's hash, which is its address: the object itself, so that its address is not reused, and its
         weights."""
 
     def of(self, given: Iterable[object]) -> list[torch.Tensor]:

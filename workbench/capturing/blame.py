@@ -197,7 +197,7 @@ def _context(error: Exception) -> str:
 
 
 def raised_at(error: BaseException) -> str:
-    """The user's line at which PyTorch raised an error; empty where none is known."""
+    """The user's line at which PyTorch raised an error; empty if none is known."""
     stack = cast("traceback.StackSummary | None", getattr(error, "real_stack", None))
     frames = stack or traceback.extract_tb(error.__traceback__)
     return place_text("".join(f'File "{frame.filename}", line {frame.lineno}, in \n' for frame in frames))

@@ -66,10 +66,11 @@ class Capturing:
         *,
         copied: bool = False,
     ) -> Capturing:
-        """Every input tensor becomes an alias of its own, so that one tensor given twice stays two inputs.
+        """Starts a capture. Every input tensor becomes an alias of its own, so that one tensor given twice stays two
+        inputs.
 
-        Tensors of one memory become copies: PyTorch's export would see one behind the other, and a record does not.
-        `copied` gives copies that share memory like the inputs, for a capture that computes.
+        Input tensors that share memory become copies: PyTorch's export would see that they share it, and a record has
+        separate tensors. `copied` makes copies that share memory like the inputs, for a capture that computes.
         """
         tree, flat = flatten_inputs(inputs, kwargs, name)
         leaves = flat.leaves

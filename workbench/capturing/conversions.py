@@ -24,7 +24,7 @@ class NodeInfo:
     """A captured node, as a conversion receives it."""
 
     node: Node
-    """The node as it is recorded by default. A conversion that returns it, unchanged or changed, has it recorded."""
+    """The node as recorded by default. A conversion may return the node, unchanged or changed, to have it recorded."""
     types: Mapping[str, TensorType]
     """The type of every value so far, the node's own results included."""
     call: Builder

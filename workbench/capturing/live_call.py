@@ -32,7 +32,7 @@ def _autocast() -> torch.dtype | None:
 
 
 def _as_traced(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor as a trace gives it to Dynamo, which does not look at its numbers."""
+    """Returns the tensor as a trace gives it to Dynamo: Dynamo does not read its numbers."""
     if tensor.is_inference():
         with torch.inference_mode(False):
             return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
@@ -42,7 +42,7 @@ def _as_traced(tensor: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class CapturedProgram:
-    """A record, and its ties to the live function it came from."""
+    """A record, and its ties to the live function that it was captured from."""
 
     graph: AtenGraph
     breaks: tuple[str, ...]
@@ -121,7 +121,7 @@ class CapturedProgram:
         )
 
     def _paths(self) -> dict[str, str]:
-        """The user's text for each positional input, by its place among the arguments."""
+        """The user's text for each positional input, by the input's place among the arguments."""
         first = [slot.path for slot in self.graph.inputs if slot.kind == "user"]
         whole = all(item.kind in ("leaf", "constant") for item in self.graph.input_tree.items[0].items)
         places = [number for number, item in enumerate(self.graph.input_tree.items[0].items) if item.kind == "leaf"]
@@ -170,7 +170,7 @@ class CapturedProgram:
         return values
 
     def _refuse_other_kept(self, flat: containers.Flat) -> None:
-        """Refuses objects that hold other classes or functions than the traced ones: the graph follows from these."""
+        """Refuses objects that hold other classes or functions than at the trace: the graph follows from these."""
         for key, maker in flat.classes.items():
             traced = self._classes[key]
             if not isinstance(maker, containers.Kept) or not isinstance(traced, containers.Kept):

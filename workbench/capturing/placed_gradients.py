@@ -41,7 +41,7 @@ def without_copies(
 
 
 def _copied(node: Node | None, target: str) -> str | None:
-    """Returns the value that a node copies into an input, if it does no more than that."""
+    """Returns the value that a node copies into an input; None if the node does anything else."""
     if node is None or node.op != "aten.copy.default" or len(node.args) != 2:
         return None
     into, source = node.args

@@ -25,7 +25,7 @@ from workbench.operators.tensors.same_value import differing
 
 @contextlib.contextmanager
 def python_effects(containers: Iterable[object], named: Named) -> Generator[list[str]]:
-    """Yields a list, in which the names of all that the block changed are after the block. Variables, sets, deques,
+    """Yields a list; after the block the list has the names of all that the block changed. Variables, sets, deques,
     arrays, classes and modules are put back; the caller puts back all else. An iterator cannot go back.
 
     Tensors and parameter groups of optimizers are left out: other code handles them.

@@ -88,7 +88,7 @@ class Traced:
 
     name: str
     capture: str
-    """The way it was captured: dynamo, export or train."""
+    """The way in which the program was captured: dynamo, export or train."""
     program: ExportedProgram
     exported: ExportedProgram
     """The program before it was made functional."""
@@ -107,7 +107,7 @@ class Traced:
 
 
 def record(traced: Traced, registrations: Registrations) -> Recorded:
-    """The record of a program; `registrations` may hold conversions."""
+    """Returns the record of a program; `registrations` may hold conversions."""
     name, program, slot_of, leaves = traced.name, traced.program, traced.slot_of, traced.leaves
     graph, made_names = program.graph, result_names(program)
     live = _live(program, [made_names[leaf] for leaf in leaves if isinstance(leaf, int)])
@@ -333,7 +333,7 @@ def _node(node: torch.fx.Node, namer: Namer, values: dict[str, str], modules: Ma
 
 
 def _by_schema(schema: Any, args: list[Arg], named: Mapping[str, Arg]) -> tuple[list[Arg], dict[str, Arg]]:
-    """The arguments sorted into positional and keyword-only ones."""
+    """Sorts the arguments into positional and keyword-only ones."""
     kwargs: dict[str, Arg] = {}
     for index, argument in enumerate(schema.arguments):
         if argument.name in named and argument.kwarg_only:

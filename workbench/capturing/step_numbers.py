@@ -21,7 +21,8 @@ _WITH_VALUE: Final = ("addcmul", "addcmul_", "addcdiv", "addcdiv_")
 
 
 def step_call(func: Any) -> Callable[..., Any]:
-    """Returns the function to call in place of one of PyTorch's inside an optimizer's step, mostly itself."""
+    """Returns the function to call in place of a PyTorch function inside an optimizer's step, mostly that function
+    itself."""
     name = str(getattr(func, "__name__", ""))
     if name == "item":
         return _as_tensor

@@ -127,7 +127,7 @@ class Parts(TorchFunctionMode):
         return made
 
     def initial(self, tensor: torch.Tensor) -> Initial | None:
-        """Returns the function that makes such a tensor again, if making it needed no data."""
+        """Returns the function that makes the tensor again, if the tensor was made without data; else None."""
         known = self.made.get(id(tensor))
         return known[1] if known else None
 

@@ -108,7 +108,7 @@ def _tensor(place: dict[str, object] | types.CellType, name: str) -> list[torch.
 
 
 def value_of(place: dict[str, object] | types.CellType, name: str = "") -> object:
-    """Returns the value of a variable; None where it has none yet."""
+    """Returns the value of a variable; None if the variable has no value yet."""
     try:
         return place.cell_contents if isinstance(place, types.CellType) else place.get(name)
     except ValueError:
@@ -210,8 +210,8 @@ def _moved(tensor: torch.Tensor, data: torch.Tensor) -> bool:
 
 @contextlib.contextmanager
 def generators_and_settings() -> Generator[list[str]]:
-    """Yields a list, in which after the block are the generators and settings of Python, numpy and PyTorch that the
-    block changed; they are put back."""
+    """Yields a list; after the block the list has the generators and settings of Python, numpy and PyTorch that the
+    block changed. They are put back."""
     kept = [(name, read(), read, put) for name, read, put in _SURROUNDINGS]
     changed: list[str] = []
     try:

@@ -54,7 +54,7 @@ class Place:
 
 @dataclass(frozen=True)
 class _Owner:
-    """An optimizer, and how to find it again."""
+    """An optimizer's path, and a function that returns the optimizer."""
 
     path: str
     read: Callable[[], Optimizer]
@@ -225,7 +225,7 @@ class TrainingState:
                         tensor.copy_(now)
 
     def settle(self, graph: AtenGraph, values: Sequence[torch.Tensor]) -> None:
-        """Puts the tensors of a run into their places, and empties those that the step empties."""
+        """Puts the tensors of a run into empty places, and empties the places that the step empties."""
         given = {slot.path: value for slot, value in zip(graph.inputs, values, strict=True)}
         for place in self.places:
             if place.emptied:

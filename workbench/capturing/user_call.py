@@ -52,7 +52,7 @@ def flatten_inputs(inputs: Sequence[object], kwargs: Mapping[str, object], name:
 def call_arguments(
     tree: Tree, tensors: Sequence[torch.Tensor], classes: containers.Classes
 ) -> tuple[tuple[object, ...], dict[str, object]]:
-    """The positional and keyword arguments of a call, with these tensors in them."""
+    """Returns the positional and keyword arguments of a call, with these tensors in them."""
     return cast("tuple[tuple[object, ...], dict[str, object]]", containers.rebuild(tree, list(tensors), classes))
 
 

@@ -30,7 +30,7 @@ def as_given(tensors: Sequence[torch.Tensor]) -> AbstractContextManager[object]:
 
 @dataclass(frozen=True)
 class Holds:
-    """Tensors that a function holds."""
+    """The tensors that a function holds."""
 
     tensors: Sequence[torch.Tensor]
     changed: frozenset[int]

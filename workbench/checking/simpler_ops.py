@@ -72,7 +72,7 @@ def _var_mean(
 
 
 def _var_mean_of_dims(x: T, dim: Sequence[int] | None, unbiased: bool = True, keepdim: bool = False) -> tuple[T, T]:
-    """The older form, which PyTorch's own norms call when they are written out."""
+    """The older overload of `var_mean`, which PyTorch's own norms call when they are written out."""
     return _var_mean(x, dim, correction=float(unbiased), keepdim=keepdim)
 
 

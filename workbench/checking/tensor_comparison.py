@@ -41,7 +41,7 @@ times."""
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """The first element, in memory order of the output, that does not agree."""
+    """The first element that does not agree, in the output's order in memory."""
 
     output: str
     index: tuple[int, ...]
@@ -66,7 +66,8 @@ class OutputCheck:
     elements: int
     mismatches: int
     max_abs: float
-    """Our largest error: the distance from the reference, or 0 where PyTorch's answer justifies ours."""
+    """Our largest error: the distance from the reference, or 0 where ours is PyTorch's infinity, NaN or whole
+    number."""
     max_rel: float
     """The largest relative error, over the elements whose expected value is larger than their bound."""
     pytorch: float

@@ -37,7 +37,7 @@ NO_KERNEL: Final = (NotImplementedError, RuntimeError)
 
 
 class CannotWiden(Exception):
-    """The function depends on one type: it reads its bits, or packs eight-bit floats."""
+    """The function depends on one type: it reads the bits of a float, or packs eight-bit floats."""
 
 
 def wider(dtype: torch.dtype, wide: torch.dtype) -> torch.dtype:
@@ -137,7 +137,7 @@ class _Told(TorchFunctionMode):
 _TENSOR: Final = cast("Any", torch.Tensor)
 _TYPE: Final = _TENSOR.dtype.__get__
 _SIZES: Final = (_TENSOR.element_size, _TENSOR.itemsize.__get__, _TENSOR.nbytes.__get__)
-"""Attributes and methods that give the bytes of an element, or of all."""
+"""Attributes and methods of a tensor that return the bytes of an element, or of all elements."""
 
 
 class Wide(TorchDispatchMode):

@@ -28,7 +28,7 @@ into the data. No other field of a record has metadata."""
 
 
 class RecordFormatError(ValueError):
-    """A JSON text is not a record this version can read."""
+    """A JSON text is not a record that this version can read."""
 
 
 @functools.cache

@@ -21,7 +21,7 @@ class AxisOrder:
     """The order in which the axes of a storage's tensor lie in DRAM."""
 
     value: str
-    """A value that is not a view."""
+    """The value whose storage has the order; it is not a view."""
     axes: tuple[int, ...]
     """The axes, outermost first; along the last one elements lie side by side."""
     given: TensorType
@@ -32,7 +32,7 @@ class AxisOrder:
 
 
 AS_IN_PYTORCH = "as in PyTorch"
-"""The reason for an order that nobody asked to change."""
+"""The reason for an order of axes that nobody wanted to change."""
 
 
 def axes_of(kind: TensorType) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """Checks of captured and lowered graphs: a record may come from any file.
 
-Readers of a graph rely on these checks: values are made before they are read, all names exist, types are types, and
+Readers of a graph rely on these checks: values are made before they are read, all names exist, types are valid, and
 containers hold as many results as there are.
 """
 

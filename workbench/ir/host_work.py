@@ -10,7 +10,7 @@ BREAK = "python.graph_break.default"
 graph."""
 
 MADE_BY_PYTHON = "python.tensor.default"
-"""The op of tensors that no PyTorch operator made: NumPy, or Python's own numbers."""
+"""The op of tensors that no PyTorch operator made: they come from NumPy or Python's own numbers."""
 
 WITHOUT_OPERATORS = "tensors made by Python"
 """The name of such tensors in labels. Only a lower bound of the work that made them is known."""

@@ -21,7 +21,7 @@ from workbench.ir.kernels import KernelModule, ScheduledKernel
 _NAMELESS = "kernel"
 
 _ORIGIN = re.compile(r' loc\("aten:\d+":1:0\)')
-"""The origin in a template's text of an op that stands on it: see `scheduling/kernels/hooks.py`."""
+"""The location with which a template's text names the origin of an op: see `scheduling/kernels/hooks.py`."""
 
 
 def renamed(text: str, old: str, new: str) -> str:

@@ -89,7 +89,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class KernelGraph:
-    """The result of `lower`: every node routed, every kernel named, in launch order."""
+    """The result of `lower`: every node has a route, and the kernels are named, in launch order."""
 
     captured: AtenGraph
     nodes: tuple[LoweredNode, ...]
@@ -107,7 +107,8 @@ class KernelGraph:
     rewrites: tuple[Rewrite, ...] = ()
     """The changes that graph passes and patterns made to the captured graph before it was lowered."""
     merged: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """For a captured node the others that a pass or a pattern merged with it: its lowered nodes compute all of them."""
+    """For each merged captured node: the other nodes that a pass or a pattern merged with it. Its lowered nodes compute
+    all."""
 
     def together(self, captured: str) -> tuple[str, ...]:
         """The captured nodes that are merged with a captured node, itself among them, in order."""
@@ -158,7 +159,7 @@ class KernelGraph:
 
 @dataclass(frozen=True, slots=True)
 class Absorbed:
-    """A node without an op of its own in the MLIR, and the reason, which names the op that took it in."""
+    """A node without an op of its own in the MLIR, and the reason, such as the op that took it in."""
 
     node: str
     reason: str
@@ -185,7 +186,7 @@ class Written:
     origin: int
     """The kernel-local origin id of the node for which the text was written."""
     machine: str
-    """The machine as people call it."""
+    """The machine's name, as people use it."""
     read: dict[str, str]
     """The machine's figures that the template read, with their values: for other values it may write another text."""
     asked: str
@@ -242,7 +243,7 @@ class Folded:
 
 
 USER_SCRIPT: Final = "the user's script"
-"""The reason of a mapping that says nothing about tiles, because a script does."""
+"""The reason of a mapping that has no tiles, because a script chooses them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ def with_names(arg: Arg, names: Mapping[str, str]) -> Arg:
 
 
 def written(arg: Arg) -> str:
-    """An argument as it would be written in a call."""
+    """Returns an argument as it would be written in a call."""
     if isinstance(arg, Ref):
         return arg.value
     if isinstance(arg, Sequence):

@@ -31,7 +31,7 @@ from workbench.running.machine_code import target
 
 _PAGE: Final = mmap.PAGESIZE
 _ZONE: Final = 16 * _PAGE
-"""Bytes watched on either side of an argument: a row or two of most tensors."""
+"""The number of bytes that are watched on either side of an argument: a row or two of most tensors."""
 
 _PATTERNS: Final = (0xA5, 0x5A)
 """Two patterns in which every bit differs: a stray byte that equals one pattern shows against the other, in the other
@@ -126,7 +126,7 @@ def _first_other(content: bytes, pattern: int) -> int:
 
 
 def _content(tensor: torch.Tensor) -> Block:
-    """The bytes that a tensor's elements span, those between them included."""
+    """The bytes from a tensor's first element to its last, with the bytes between elements."""
     elements = span(tensor)
     if not elements:
         return b""

@@ -235,8 +235,8 @@ sums. Loops are vectorised by another pass."""
 
 @cache
 def switch_passes() -> bool:
-    """Sets `_SWITCHES` for this process; returns False if the library has no function for that, as on other systems
-    maybe."""
+    """Sets `_SWITCHES` for this process; returns False if the library has no function for that, as may be on other
+    systems."""
     for path in Path(_mlir_libs.__file__).parent.glob(_LIBRARY):
         parse = getattr(ctypes.CDLL(str(path)), "LLVMParseCommandLineOptions", None)
         if parse is not None:

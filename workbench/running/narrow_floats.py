@@ -30,7 +30,7 @@ _UNSIGNED_LESS, _UNSIGNED_MORE, _EQUAL = 6, 8, 0
 
 
 def legalise(module: ir.Module, name: str, target: Processor) -> None:
-    """Rewrites the types that `target` cannot compute, in place; the module is in the LLVM dialect."""
+    """Rewrites the narrow float types that `target` cannot compute, in place; the module is in the LLVM dialect."""
     with module.context, ir.Location.unknown():
         kinds: set[ir.Type] = {ir.BF16Type.get(), *(() if target.converts_f16 else (ir.F16Type.get(),))}
         narrow = {ir.BF16Type.get(), ir.F16Type.get()}

@@ -48,7 +48,7 @@ class KernelCache:
     _kernels: dict[tuple[str, ...], NativeKernel] = field(default_factory=dict[tuple[str, ...], NativeKernel])
 
     def get(self, form: str, text: str, name: str) -> NativeKernel:
-        """The kernel of a text in this form, compiled if neither this cache nor its store has it."""
+        """Returns the kernel of a text in this form, compiled if neither this cache nor its store has it."""
         key = form, hashlib.sha256(nameless(text, name).encode()).hexdigest(), target()
         if key not in self._kernels:
             with turn():
@@ -66,7 +66,7 @@ class KernelCache:
 
     @property
     def size(self) -> int:
-        """The number of kernels."""
+        """The number of kernels in the cache."""
         return len(self._kernels)
 
 
@@ -106,7 +106,8 @@ def _itself(function: KernelFunction) -> KernelFunction:
 
 @dataclass
 class _Live:
-    """The storages of a run, and how many steps have yet to use each; `changing` is held while either changes."""
+    """The storages of a run, and the number of steps that have yet to use each; `changing` is held while either
+    changes."""
 
     tensors: dict[str, torch.Tensor]
     uses: Counter[str]

@@ -17,7 +17,7 @@ from typing import TypeAlias
 from workbench.ir import TensorType
 
 Reached: TypeAlias = "tuple[str, TensorType]"
-"""A storage, and a type in it that says which elements are meant."""
+"""A storage, and the type of the tensor in it that is read or written."""
 
 
 @dataclass(frozen=True, slots=True)

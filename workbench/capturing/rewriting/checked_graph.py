@@ -140,7 +140,7 @@ class _Check:
         return made
 
     def _results(self, types: Mapping[str, TensorType]) -> None:
-        """Raises if the function would return, or store, something else than before."""
+        """Raises if the function would return or store other tensors than before the pass."""
         before, made = self.before, self.made
         if len(made.outputs) != len(before.outputs):
             raise self.refused(f"the function returns {len(before.outputs)} tensors, and {len(made.outputs)} now")
@@ -168,7 +168,8 @@ class _Check:
 
 
 def mistakes_in_form(graph: AtenGraph) -> Iterator[tuple[str, str]]:
-    """Yields each mistake with the name of its node; the name is empty for a mistake of the graph itself."""
+    """Yields each mistake in a graph's records with the name of its node; the name is empty for a mistake of the graph
+    itself."""
     for what, values, kind in (
         ("nodes", graph.nodes, Node),
         ("outputs", graph.outputs, str),

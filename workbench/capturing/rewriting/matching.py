@@ -40,7 +40,8 @@ class Found:
 
 @dataclass(frozen=True)
 class Missing:
-    """Why a search ended: the node of the pattern, what stood in its place, and the partners found before."""
+    """The reason why a search ended: the node of the pattern, the node or value in its place, and the partners found
+    before."""
 
     wanted: Node
     found: Node | str

@@ -165,7 +165,7 @@ def _begin(program: TileProgram, index: int, instruction: Instruction, memory: _
 
 
 def _begin_op(line: int, instruction: Instruction, memory: _Memory, ops: _Ops) -> _Pending:
-    """A linalg op, or a copy: the new contents of its outputs."""
+    """Begins a linalg op or a copy: computes the new contents of its outputs."""
     if line not in ops.linalg:
         raise ReplayError("it names a line where there is no linalg op")
     op = ops.linalg[line]
@@ -192,7 +192,7 @@ def _check_operands(instruction: Instruction, elements: Sequence[Element]) -> No
 
 
 def _begin_chosen(line: int, instruction: Instruction, memory: _Memory, ops: _Ops) -> _Pending:
-    """A gather or a scatter: the new contents of the one operand that it writes."""
+    """Begins a gather or a scatter: computes the new contents of the one operand that it writes."""
     if line not in ops.chosen:
         raise ReplayError("there is no gather or scatter")
     op, operands = ops.chosen[line], instruction.operands
@@ -203,7 +203,7 @@ def _begin_chosen(line: int, instruction: Instruction, memory: _Memory, ops: _Op
 
 
 def _begin_loop(line: int, instruction: Instruction, memory: _Memory, ops: _Ops) -> _Pending:
-    """All iterations of a loop of accesses: their loads now, their stores when it ends."""
+    """Begins all iterations of a loop of accesses: their loads happen now, their stores when the loop ends."""
     operands = instruction.operands
     if line not in ops.loops:
         raise ReplayError("there is no loop of loads and stores")
