@@ -1,4 +1,4 @@
-"""The journeys of the last compilation. They must be state: PyTorch calls the backend, and the user reads them
+"""The journeys of the last compilation, kept as global state: PyTorch calls the backend, and the user reads them
 later."""
 
 from __future__ import annotations

@@ -136,8 +136,8 @@ class Trained:
         return apart(results, _kept(self._graphs[part]))
 
     def _write_back(self, given: Sequence[object], results: Sequence[object]) -> None:
-        """Writes changes in place into the inputs, before AOTAutograd writes them again. A checkpoint ends its second
-        call when it has its tensors, so AOTAutograd may not come to write them."""
+        """Writes changes in place into the inputs, before AOTAutograd writes the same numbers. A checkpoint ends its
+        second call as soon as it has its tensors, so AOTAutograd may not come to write them."""
         graph = self._graphs[FORWARD]
         order = {node: place for place, node in enumerate(graph.graph.find_nodes(op="placeholder"))}
         for place, node in _changed(graph).items():

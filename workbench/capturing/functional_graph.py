@@ -176,7 +176,7 @@ def substitute(target: Any) -> Any:
 
 
 def _threshold_backward(gradient: torch.Tensor, x: torch.Tensor, threshold: float) -> torch.Tensor:
-    """Casts both operands to their common type, which the result has; without data PyTorch gives it the gradient's
+    """Casts both operands to their common type, the result's type: without data PyTorch gives the result the gradient's
     type.
 
     `_dropout_backward` corrects the same fault.
@@ -304,8 +304,8 @@ def _refuse_overlapping(name: str, graph: fx.Graph) -> None:
 
 
 def _refuse_changed_twice(name: str, node: fx.Node, given: Sequence[tuple[Any, torch.Tensor]]) -> None:
-    """Refuses a custom op with two arguments in the same memory, one of which it changes: in the graph each is a copy,
-    so the op would not see the change in the other."""
+    """Refuses a custom op with two arguments in the same memory, one of which the op changes: the graph passes each as
+    a copy, so the op would not see the change in the other."""
     for (argument, tensor), (other, beside) in combinations(given, 2):
         if (_writes(argument) or _writes(other)) and share_elements(tensor, beside):
             where = place_text(node.meta.get("stack_trace"))

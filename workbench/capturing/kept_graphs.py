@@ -78,8 +78,8 @@ class KeptGraph:
         return Recorded(replace(graph, nodes=tuple(nodes), numbers=numbers), slots)
 
     def put(self, recorded: Recorded) -> None:
-        """Keeps a record, unless one of its inputs is not in `slots`, as a constant, or an op has a kernel that is not
-        PyTorch's."""
+        """Keeps a record, unless one of its inputs is not in `slots`, such as a constant, or an op has a kernel that is
+        not PyTorch's."""
         first = {id(slot.tensor): place for place, slot in reversed(list(enumerate(self.slots)))}
         places = [first.get(id(slot.tensor)) for slot in recorded.slots]
         if None not in places and only_pytorchs(recorded.graph):

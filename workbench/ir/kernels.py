@@ -69,8 +69,7 @@ class Kernel:
 
     name: str
     kind: str
-    """elementwise, reduction, contraction or opaque: the kind of its anchor. Or host: a step on the host instead of a
-    kernel."""
+    """elementwise, reduction, contraction or opaque: the kind of the kernel's anchor. Or host: a step on the host."""
     nodes: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -107,8 +106,8 @@ class KernelGraph:
     rewrites: tuple[Rewrite, ...] = ()
     """The changes that graph passes and patterns made to the captured graph before it was lowered."""
     merged: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """For each merged captured node: the other nodes that a pass or a pattern merged with it. Its lowered nodes compute
-    all."""
+    """For each merged captured node: the other captured nodes that a pass or a pattern merged with it. The node's
+    lowered nodes compute all of these."""
 
     def together(self, captured: str) -> tuple[str, ...]:
         """The captured nodes that are merged with a captured node, itself among them, in order."""

@@ -33,7 +33,7 @@ class Nearest:
     wanted_at: str
     """The pattern's line."""
     found: str
-    """The node that stood in its place, or a value that no node makes."""
+    """The node that stood in the place of `wanted`, or a value that no node makes."""
     found_at: str
     """The user's line."""
     reason: str
@@ -43,7 +43,7 @@ class Nearest:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """The change that one graph pass or pattern made; a graph lists them in the order in which they ran."""
+    """The change that one graph pass or pattern made. A graph lists its rewrites in the order in which they ran."""
 
     name: str
     kind: str

@@ -55,7 +55,7 @@ _Extent: TypeAlias = "int | tuple[Value, int]"
 
 @dataclass(frozen=True, slots=True)
 class _Dim:
-    """A loop of a product, or several loops that walk each operand as one would. Its steps count elements of left,
+    """A loop of a product, or several loops that walk each operand like one loop. `steps` counts elements of left,
     right and out."""
 
     extent: _Extent
