@@ -1,7 +1,8 @@
-"""Gradients that AOTAutograd's function makes and PyTorch does not: zeros where none is given, and second ones.
+"""Removes gradients that AOTAutograd's function makes and PyTorch does not: zeros for missing gradients, and gradients
+of gradients.
 
-It takes a result without a gradient for one whose gradient is zero. Then a parameter that only this result needs would
-have a gradient of zeros, which momentum and weight decay go by, where PyTorch's has none.
+AOTAutograd treats a result without a gradient like a result whose gradient is zero. A parameter that only this result
+needs would then have a gradient of zeros, by which momentum and weight decay change it; in PyTorch it has none.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ Needs = tuple[frozenset[int], ...]
 
 
 def needs_of(forward: fx.GraphModule, backward: fx.GraphModule) -> Needs:
-    """A gradient that is the same for all of a result's gradients, such as the zeros of `sgn`, is made of those of the
-    results that the input leads to."""
+    """Returns, for each gradient of the backward graph, the results whose gradients it is made of. A gradient made of
+    none of them, such as the zeros of `sgn`, gets the results that its input leads to."""
     made = cast("Sequence[object]", backward.graph.output_node().args[0])
     described = cast("Sequence[object]", backward.graph.output_node().meta["desc"])
     places = {of: place for place, of in enumerate(forward.graph.output_node().meta["desc"])}
@@ -43,7 +44,7 @@ _NONE = frozenset[int]()
 
 
 def _reached(graph: fx.GraphModule, own: Mapping[fx.Node, frozenset[int]]) -> dict[fx.Node, frozenset[int]]:
-    """Returns, for each node, the union of `own` over all nodes that it is made of."""
+    """Returns for each node the union of `own` over all nodes from which the node is computed."""
     found: dict[fx.Node, frozenset[int]] = {}
     for node in graph.graph.nodes:
         found[node] = own.get(node, _NONE).union(*(found[each] for each in node.all_input_nodes))
@@ -51,7 +52,7 @@ def _reached(graph: fx.GraphModule, own: Mapping[fx.Node, frozenset[int]]) -> di
 
 
 def _leads_to(forward: fx.GraphModule) -> dict[object, frozenset[int]]:
-    """Description of an input -> the places of the results that are made of it."""
+    """For each input's description the places of the results that are made of the input."""
     inputs = forward.graph.find_nodes(op="placeholder")
     reached = _reached(forward, {node: frozenset({place}) for place, node in enumerate(inputs)})
     results = cast("Sequence[object]", forward.graph.output_node().args[0])
@@ -65,8 +66,8 @@ def _leads_to(forward: fx.GraphModule) -> dict[object, frozenset[int]]:
 def watch_backward(
     results: Sequence[object], given: Sequence[torch.Tensor], before: Sequence[object], needs: Callable[[], Needs]
 ) -> None:
-    """Corrects the gradients that a call's backward pass will make; its graph is known when it has run. `before` are
-    the nodes that the call was given with its tensors."""
+    """Corrects the gradients that a call's backward pass makes; `needs` is asked when that pass has run, since its
+    graph is known only then. `before` are the autograd nodes of the tensors that the call was given."""
     # AOTAutograd's function in autograd's graph: nodes of views may lead from it to the results. A result may be a view
     # of what was given, which another compiled graph may have made.
     nodes = (each for each in nodes_behind(results, before) if each.name() == "CompiledFunctionBackward")
@@ -87,8 +88,8 @@ def watch_backward(
 
 
 def _has_hooks(edge: tuple[Any, int], given: Sequence[weakref.ref[torch.Tensor]]) -> bool:
-    """True if hooks wait for the gradient that goes this way: autograd would call them with None. They get zeros, as
-    from PyTorch's own compilers."""
+    """True if hooks wait for the gradient that goes this way: autograd would call these hooks with None. They get
+    zeros, as from PyTorch's own compilers."""
     function, place = edge
     variable = getattr(function, "variable", None)  # of a leaf
     if variable is not None:
@@ -99,7 +100,7 @@ def _has_hooks(edge: tuple[Any, int], given: Sequence[weakref.ref[torch.Tensor]]
 
 
 class _Once(torch.autograd.Function):
-    """A gradient that has no gradient itself."""
+    """A gradient without a gradient of its own: a second derivative raises an error."""
 
     @staticmethod
     def forward(ctx: object, gradient: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""A graph of tensors as a journey that runs natively, or as PyTorch computes it on the host."""
+"""Runs a graph of tensors natively through its journey, or by PyTorch on the host."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ class Native:
 
 
 def _with_memory_of_their_own(made: Sequence[torch.Tensor], given: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Results that are no views, as PyTorch's are: autograd forbids to change a view from a function of its own."""
+    """Returns the results as tensors that are no views, as PyTorch's are: autograd forbids changes in place of a view
+    that a custom function returned."""
     own = {id(each): each for each in given}
     for each in made:
         if id(each) not in own:
@@ -91,7 +92,8 @@ class CapturedGraph:
     may_host: bool
 
     def made(self) -> Native:
-        """The graph through the kernels of all later stages, whose errors are the user's to mend."""
+        """Runs all later stages and returns the graph with its kernels. Errors of these stages are raised, since the
+        user can mend them."""
         if told := host_steps.warning_text(self.journey.lowered.record):
             _warn(told)
         return Native(self.module, self.special, self.program, self.journey.compiled(), self.may_host)
@@ -106,7 +108,7 @@ def captured_graph(
     saved: Sequence[int] = (),
     broken_off: str = "",
 ) -> CapturedGraph:
-    """The graph of such a call; for `part`, `saved` and `broken_off` see `GraphCall`."""
+    """Captures the graph for such a call; for `part`, `saved` and `broken_off` see `GraphCall`."""
     call = GraphCall(special.module, part, tuple(saved), broken_off)
     journey = of_graph(call, tuple(each for each in given if isinstance(each, torch.Tensor)), options)
     program = journey.captured.program
@@ -123,8 +125,8 @@ def or_on_host(
     capture: Callable[[], Captured],
     finish: Callable[[Captured], Run],
 ) -> Run:
-    """Captures and finishes a graph. Where it cannot be captured and the options allow it, returns the graph as PyTorch
-    computes it."""
+    """Captures and finishes a graph. If it cannot be captured and the options allow it, returns a function with which
+    PyTorch computes the graph."""
     try:
         captured = capture()
     except _UNCAPTURED as error:
@@ -135,17 +137,18 @@ def or_on_host(
 
 
 _UNCAPTURED: Final = (WorkbenchError, RuntimeError, TypeError, ValueError, AssertionError, LookupError, AttributeError)
-"""The exceptions of a graph that PyTorch can run, but that cannot be walked through or exported."""
+"""The exceptions for a graph that PyTorch can run, but that cannot be walked through or exported."""
 
 
 _OF_OPTIONS: Final = BadOption | FusionError | MappingError | MappingFileError | TunedTableError
-"""Mistakes in an option, which no run on the host mends."""
+"""Mistakes in an option, which a run on the host would not mend."""
 
 
 def _about_the_graph(error: Exception) -> bool:
-    """True if a graph cannot be captured; not an error in an option, nor a fault of ours.
+    """True if the error says that a graph cannot be captured; False for an error in an option, or a fault of ours.
 
-    What PyTorch's own run of the graph has other gradients of than eager PyTorch is refused, too."""
+    False for `NoGradients`, too: PyTorch's own run of such a graph has other gradients than eager PyTorch.
+    """
     if isinstance(error, WorkbenchError):
         return not isinstance(error, _OF_OPTIONS | NoGradients)
     frames = traceback.extract_tb(error.__traceback__)
@@ -159,7 +162,8 @@ def refuse_forward_mode(values: Sequence[torch.Tensor]) -> None:
 
 
 def on_host(module: torch.fx.GraphModule, why: Exception) -> Run:
-    """The graph as PyTorch computes it, gradients included; warns once for each graph and reason."""
+    """Returns a function with which PyTorch computes the graph, gradients included; warns once for each graph and
+    reason."""
     reason = str(why).strip().partition("\n")[0]
     if "dynamicLayerStack" in reason:  # an assertion of PyTorch's, in C++
         reason = "it is computed inside of a transform of torch.func (grad, jvp, vmap)"
@@ -168,6 +172,6 @@ def on_host(module: torch.fx.GraphModule, why: Exception) -> Run:
 
 
 def _warn(told: str) -> None:
-    """Warns at the user's line: how many of PyTorch's frames lie between differs from call to call."""
+    """Warns at the user's line: the number of PyTorch's frames between differs from call to call."""
     file, line = called_from()
     warnings.warn_explicit(told, HostRoute, file or "<unknown>", line or 0)

@@ -1,4 +1,4 @@
-"""The function that torch.compile calls for each graph, and the graphs that it has made for each kind of call."""
+"""The function that torch.compile calls for each graph, and the runs of each graph by kind of call."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def npu(
     options: Mapping[str, object] | None = None,
     mode: str | None = None,
 ) -> Callable[..., object]:
-    """torch.compile calls this for every graph; returns the callable that replaces it.
+    """Returns the callable that replaces a graph; torch.compile calls this function for every graph.
 
     An error in an option is raised at the first call: PyTorch would wrap an exception that is raised here.
     """
@@ -38,14 +38,15 @@ def npu(
 
 
 _KINDS_OF_CALL: Final = 64
-"""The number of kinds of call for which a graph keeps journeys; beyond it the least recently called one is dropped."""
+"""The number of kinds of call for which a graph keeps journeys; beyond it the least recently called kind is dropped."""
 
 
 registered_again_and_again(npu)
 
 
 class _Compiled:
-    """A graph that runs natively. A call makes the journey with its tensors: before it, Dynamo has only shapes."""
+    """A graph that runs natively. The first call of a kind makes the journey with its tensors: before that, Dynamo has
+    only shapes."""
 
     def __init__(self, module: torch.fx.GraphModule, options: object, mode: str | None, *, broken_off: str) -> None:
         self._module, self._options, self._mode, self._broken_off = module, options, mode, broken_off
@@ -55,7 +56,7 @@ class _Compiled:
         return self._for(given)(given)
 
     def _for(self, given: tuple[object, ...]) -> Run:
-        """The graph for this kind of call: made once, by the first caller."""
+        """Returns the run for this kind of call, made once by the first caller."""
         key = self._kind(given)
         if (made := self._made.get(key)) is None:
             with compiling(), unseen_by_saving_hooks():
@@ -69,7 +70,7 @@ class _Compiled:
         return made
 
     def _kind(self, given: Sequence[object]) -> object:
-        """The key of a journey: the values of numbers, and of tensors all but their contents."""
+        """The key of a journey: the values of numbers, and all that describes tensors but their contents."""
         read = tuple(map(_word, floats(self._module, given).values()))
         modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         alike = (_like(each) if isinstance(each, torch.Tensor) else _word(each) for each in given)
@@ -98,7 +99,8 @@ class _Compiled:
 
 
 def _word(number: object) -> str:
-    """Its text: 0.0 equals -0.0, 1 equals True, and NaN does not equal itself, but their texts tell them apart."""
+    """The text of a number. 0.0 equals -0.0, 1 equals True, and NaN does not equal itself, but their texts distinguish
+    them."""
     return repr(number)
 
 
@@ -110,7 +112,8 @@ def _like(tensor: torch.Tensor) -> tuple[object, ...]:
 
 
 def _shared(given: Sequence[object]) -> tuple[tuple[int, int], ...]:
-    """Which tensors lie in one memory, and where: a graph with gradients is made for those that overlap, or do not."""
+    """The memory of each tensor and its place there, if some share memory; else nothing. A graph with gradients is made
+    for tensors that overlap, or for tensors that do not."""
     tensors = [each for each in given if isinstance(each, torch.Tensor) and each.layout is torch.strided]
     memories = [memory_of(each) for each in tensors]
     places = [

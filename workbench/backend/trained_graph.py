@@ -1,8 +1,8 @@
 """A graph with gradients: PyTorch's AOTAutograd makes a forward and a backward graph of it, each with its journey.
 
-AOTAutograd calls both from a function of autograd's: what is kept in between, which tensor is a view of which, and
-changes in place are PyTorch's own affair, errors included. What the backward pass reads is kept as eager PyTorch keeps
-it; nothing is computed twice unless `torch.utils.checkpoint` asks for it.
+AOTAutograd calls both graphs from an autograd function. PyTorch itself handles saved tensors, views and changes in
+place, with its own errors. The tensors that the backward pass reads are kept as in eager PyTorch; nothing is computed
+twice unless `torch.utils.checkpoint` asks for it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Trained:
         return self._first.journey
 
     def made(self) -> Trained:
-        """The graph with its forward pass through kernels; the journey is the user's alone from now on."""
+        """Compiles the forward pass and returns the graph; from now on only the user keeps the journey."""
         assert self._first is not None, "it is made once"
         self._forward = weakref.ref(self.journey)
         with _cast_already():
@@ -88,7 +88,7 @@ class Trained:
         return needs_of(self._graphs[FORWARD], self._graphs[BACKWARD])
 
     def _by_autograd(self, tensors: Sequence[torch.Tensor]) -> Callable[..., Sequence[torch.Tensor]]:
-        """The function with gradients, which calls the graphs of its parts."""
+        """Returns the function with gradients, which calls the graphs of its parts."""
 
         def compiler(part: str) -> Callable[[fx.GraphModule, object], Boxed]:
             def compiled(graph: fx.GraphModule, _: object) -> Boxed:
@@ -111,7 +111,7 @@ class Trained:
             )
 
     def _source(self, described: object, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        """The tensor that AOTAutograd gives the forward graph in a place that it describes so."""
+        """The tensor that AOTAutograd gives the forward graph for an input with this description."""
         if isinstance(described, descriptors.PlainAOTInput):
             return tensors[described.idx]
         if isinstance(described, descriptors.ParamAOTInput | descriptors.BufferAOTInput):
@@ -136,8 +136,8 @@ class Trained:
         return apart(results, _kept(self._graphs[part]))
 
     def _write_back(self, given: Sequence[object], results: Sequence[object]) -> None:
-        """Changes in place, which AOTAutograd makes after the results are kept: a checkpoint ends its second call when
-        it has what it wants. Made twice they are the same."""
+        """Writes changes in place into the inputs, before AOTAutograd writes the same numbers. A checkpoint ends its
+        second call as soon as it has its tensors, so AOTAutograd may not come to write them."""
         graph = self._graphs[FORWARD]
         order = {node: place for place, node in enumerate(graph.graph.find_nodes(op="placeholder"))}
         for place, node in _changed(graph).items():
@@ -147,7 +147,7 @@ class Trained:
                     old.copy_(new)
 
     def _batched(self, given: tuple[object, ...]) -> object:
-        """The backward pass of a batch of gradients, of which PyTorch alone knows the memory."""
+        """Runs the backward pass of a batch of gradients on the host: only PyTorch knows the memory of such a batch."""
         if self._options.get("on_missing") == "error":
             raise NoGradients(
                 "a batch of gradients (is_grads_batched=True, or jacobian with vectorize=True), except on the host",
@@ -163,7 +163,7 @@ class Trained:
         return made
 
     def _captured(self, part: str, given: Sequence[object]) -> CapturedGraph:
-        """A part of the graph."""
+        """Captures a part of the graph."""
         graph = self._graphs[part]
         with torch.no_grad(), _cast_already():
             special = specialise(graph, given)
@@ -172,16 +172,17 @@ class Trained:
 
 
 def _cast_already() -> torch.autocast:
-    """The casts of autocast are among the nodes of both parts, so there is none around them."""
+    """Switches autocast off: its casts are already among the nodes of both parts."""
     return torch.autocast("cpu", enabled=False)
 
 
 _UNTRAINED = ""
-"""The part of all nodes where it turns out that no result has gradients but those of what was given."""
+"""The part of all nodes if it turns out that no result has gradients, except a result that is an input."""
 
 
 def _boxed(run: Callable[[tuple[object, ...]], object]) -> Boxed:
-    """A function that takes its arguments as a list and empties it, so that the caller does not keep them."""
+    """Returns a function that takes its arguments as a list and empties the list, so that the caller does not keep
+    them."""
 
     def called(arguments: list[object]) -> object:
         given = tuple(arguments)
@@ -192,7 +193,8 @@ def _boxed(run: Callable[[tuple[object, ...]], object]) -> Boxed:
 
 
 def _parted(joint: fx.GraphModule, *inputs: Any, **options: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """The forward and the backward graph; what is detached is kept once, with what it is detached from."""
+    """Splits a joint graph into the forward and the backward graph; a detached tensor is kept once, together with the
+    tensor that it is detached from."""
     if draws_again(joint):
         raise NoGradients(
             "gradients of random numbers, such as dropout's, inside of torch.utils.checkpoint, which draws them again",
@@ -203,7 +205,8 @@ def _parted(joint: fx.GraphModule, *inputs: Any, **options: Any) -> tuple[fx.Gra
 
 
 def _keeping_copies(forward: fx.GraphModule) -> fx.GraphModule:
-    """An input that is changed in place is kept as it was before: what a checkpoint computes again begins with that."""
+    """Lets the forward graph keep a copy of each input that it changes in place, with the old numbers: what a
+    checkpoint computes again begins with those."""
     changed = set(_changed(forward).values())
     (results,) = cast("tuple[Sequence[object]]", forward.graph.output_node().args)
     made, first = list(results), len(results) - len(_kept(forward))
@@ -220,7 +223,7 @@ def _keeping_copies(forward: fx.GraphModule) -> fx.GraphModule:
 
 
 def _changed(forward: fx.GraphModule) -> dict[int, fx.Node]:
-    """Places of results that are new values of inputs -> those inputs."""
+    """For each result that is the new value of an input: the result's place, and the input."""
     inputs = {node.meta.get("desc"): node for node in forward.graph.find_nodes(op="placeholder")}
     described = cast("Sequence[object]", forward.graph.output_node().meta.get("desc") or ())
     return {
@@ -231,9 +234,11 @@ def _changed(forward: fx.GraphModule) -> dict[int, fx.Node]:
 
 
 def _in_part(graph: fx.GraphModule, part: str, names: Sequence[str]) -> fx.GraphModule:
-    """The graph with the part and the module of each node, and with names that point into the user's program.
+    """Returns the graph with the part and the module of each node, and with input names that point into the user's
+    program.
 
-    The backward graph begins with all of the forward one, of which only what a checkpoint computes again has a use."""
+    The backward graph begins with all nodes of the forward graph; those that no checkpoint computes again are removed.
+    """
     for node in graph.graph.nodes:
         if node.op == "placeholder":
             node.target = _name(node, names)
@@ -249,7 +254,7 @@ def _in_part(graph: fx.GraphModule, part: str, names: Sequence[str]) -> fx.Graph
 
 
 def _saved(graph: fx.GraphModule, special: Specialised, part: str) -> list[int]:
-    """The results of the forward graph, or the inputs of the backward one, that lead from one to the other."""
+    """The places of the forward graph's results, or of the backward graph's inputs, that are saved between the two."""
     if part == BACKWARD:
         placeholders = graph.graph.find_nodes(op="placeholder")
         tangent = descriptors.TangentAOTInput
@@ -258,7 +263,7 @@ def _saved(graph: fx.GraphModule, special: Specialised, part: str) -> list[int]:
 
 
 def _kept(forward: fx.GraphModule) -> list[int]:
-    """The results of the forward graph that are kept for the backward one."""
+    """The places of the forward graph's results that are kept for the backward graph."""
     described = cast("Sequence[object]", forward.graph.output_node().meta.get("desc") or ())
     kept = descriptors.SavedForBackwardsAOTOutput
     return [number for number, each in enumerate(described) if isinstance(each, kept)]
@@ -274,9 +279,10 @@ def _name(given: fx.Node, names: Sequence[str]) -> str:
 
 
 def apart(results: Sequence[object], places: Collection[int], given: Sequence[object] = ()) -> list[object]:
-    """The results, those at `places` in memory of their own: apart from what is given and from all other results.
+    """Returns the results, those at `places` in memory of their own: not shared with `given` or with other results.
 
-    Tensors of one memory that are no views of each other do not know when the other is changed."""
+    Tensors of one memory that are no views of each other do not notice when the other is changed.
+    """
     taken = {memory_of(each) for each in given if _in_memory(each)}
     owners = {id(each): memory_of(each) for each in results if _in_memory(each)}
     made = list(results)

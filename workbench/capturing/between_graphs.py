@@ -1,6 +1,6 @@
-"""Operators that PyTorch computes between the graphs of a broken-up call, seen by a dispatch mode.
+"""A dispatch mode that notes the operators that PyTorch computes between the graphs of a broken-up call.
 
-Their operations are counted by formula for products, else as one for each element.
+The operations of products are counted by formula; any other operator counts one for each element of its largest tensor.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ _FREE = frozenset({
     "aten.new_empty_strided", "aten.set_", "aten.resize_", "aten._unsafe_view", "aten._assert_scalar",
     "aten._assert_async", "prim.device",
 })  # fmt: skip
-"""Operators that touch no more than a number or make no contents; views are free, too."""
+"""Operators that count as free: they touch at most one number, or write no contents. Views are free, too."""
 
 
 @dataclass
 class Stretch:
-    """The work in one of the stretches: before the first graph, between two, after the last."""
+    """The work in one stretch of a call: before the first graph, between two graphs, or after the last."""
 
     calls: dict[tuple[str, Place], HostWork] = field(default_factory=dict[tuple[str, Place], HostWork])
-    """By operator and line."""
+    """The calls, added up by operator and line."""
     read: dict[int, torch.Tensor] = field(default_factory=dict[int, torch.Tensor])
-    """The tensors that the call was given and that operators read, by `id`."""
+    """The call's input tensors that operators of the stretch read, by `id`."""
     written: set[int] = field(default_factory=set[int])
     """The addresses of the storages into which operators wrote."""
 
     def add(self, op: str, place: Place, *, bytes_in: int, bytes_out: int, flops: int) -> None:
-        """Adds a call to those of the same operator and line."""
+        """Adds one call to the record of its operator and line."""
         before = self.calls.get((op, place)) or HostWork("", op, 0, 0, 0, 0, *place)
         self.calls[op, place] = replace(
             before,
@@ -54,16 +54,16 @@ class Stretch:
         )
 
     def of_node(self, node: str, made_by_python: Sequence[torch.Tensor], place: Place) -> tuple[HostWork, ...]:
-        """The records for the node of a graph break. Of what Python made without an operator only the size is known:
-        one operation for each element is the least that it took."""
+        """Returns the records for the node of a graph break. Tensors that Python made without an operator
+        (`made_by_python`) count one operation for each element, which is the least that they can have taken."""
         for each in made_by_python:
             self.add(MADE_BY_PYTHON, place, bytes_in=0, bytes_out=_bytes([each]), flops=each.numel())
         return tuple(replace(each, node=node) for each in self.calls.values())
 
 
 class BetweenGraphs(TorchDispatchMode):
-    """Notes each operator outside of graphs, stretch by stretch. `given` are the tensors that the call is given,
-    `held` those that it holds."""
+    """Notes each operator outside of graphs, stretch by stretch. `given` are the call's input tensors, `held` the
+    tensors that the callable holds."""
 
     supports_higher_order_operators = True
 
@@ -76,8 +76,8 @@ class BetweenGraphs(TorchDispatchMode):
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self.stretches = [Stretch()]
         self._known: dict[int, tuple[StorageWeakRef, torch.Tensor | None]] = {}
-        """By the address of a storage: a reference, so that no other storage takes the address, and the given tensor
-        that lies there."""
+        """For each address of a storage: a reference to the storage, so that no other one takes the address, and the
+        input tensor that lies there."""
         self._packed = PackedWeights()
         self._in_graph = False
         self.know(held)
@@ -86,7 +86,7 @@ class BetweenGraphs(TorchDispatchMode):
 
     @contextlib.contextmanager
     def graph(self) -> Generator[None]:
-        """Notes nothing while a graph runs, and begins the next stretch behind it."""
+        """Notes nothing while a graph runs, and begins a new stretch after it."""
         self._in_graph = True
         try:
             yield
@@ -95,7 +95,7 @@ class BetweenGraphs(TorchDispatchMode):
             self.stretches.append(Stretch())
 
     def made_by_python(self, tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-        """Returns the tensors that neither the call had nor a graph or an operator made."""
+        """Returns the tensors that the call did not have before and that no graph or operator made."""
         return [each for each in tensors if (key := _address(each)) is not None and key not in self._known]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -110,7 +110,7 @@ class BetweenGraphs(TorchDispatchMode):
         return made
 
     def _of_graphs(self, func: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-        """Runs an operator that is given graphs to run, while PyTorch counts the products in these graphs."""
+        """Runs an operator that takes graphs as arguments, and counts the products in these graphs."""
         with FlopCounterMode(display=False) as counter:
             made = func(*args, **kwargs)
         given, results = tensors_in((args, kwargs)), tensors_in(made)
@@ -138,19 +138,20 @@ class BetweenGraphs(TorchDispatchMode):
         self.know(results)
 
     def know(self, tensors: Iterable[torch.Tensor], given: torch.Tensor | None = None) -> None:
-        """Takes note of tensors that Python did not make, as the results of a graph."""
+        """Notes tensors that Python did not make, such as the results of a graph. `given` is the input tensor in their
+        memory."""
         for tensor in tensors:
             if (key := _address(tensor)) is not None:
                 self._known.setdefault(key, (StorageWeakRef(tensor.untyped_storage()), given))
 
 
 def addresses(tensors: Iterable[torch.Tensor]) -> set[int]:
-    """Returns where the tensors' storages lie."""
+    """Returns the addresses of the tensors' storages."""
     return {key for each in tensors if (key := _address(each)) is not None}
 
 
 def _without_data(tree: object) -> bool:
-    """True if some tensor stands for one, as in another trace: nothing is computed with it."""
+    """True if some tensor has no data, as in another trace: nothing is computed with it."""
     return any(isinstance(each, FakeTensor) or each.is_meta for each in tensors_in(tree))
 
 
@@ -159,7 +160,7 @@ def _bytes(tensors: Iterable[torch.Tensor]) -> int:
 
 
 def _address(tensor: torch.Tensor) -> int | None:
-    """The address of a tensor's storage; None for one without, such as a sparse one."""
+    """The address of a tensor's storage; None if the tensor has no storage, such as a sparse tensor."""
     try:
         return memory_of(tensor)
     except NotImplementedError:
@@ -171,17 +172,18 @@ _REGISTRY = cast("dict[object, Callable[..., int]]", flop_registry)
 
 
 class PackedWeights:
-    """The weights in the objects that operators of quantised models are given in place of tensors.
+    """The weights packed in the objects that operators of quantised models take in place of tensors.
 
     Each object is unpacked once, since unpacking copies the weights.
     """
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[object, tuple[torch.Tensor, ...]]] = {}
-        """By the hash of an object, which is its address: the object itself, so that the address stays its own."""
+        """For each object's hash, which is its address: the object itself, so that its address is not reused, and its
+        weights."""
 
     def of(self, given: Iterable[object]) -> list[torch.Tensor]:
-        """The tensors in all of these objects."""
+        """Returns the weights in all packed objects among `given`."""
         return [tensor for each in given if isinstance(each, torch.ScriptObject) for tensor in self._in(each)]
 
     def _in(self, packed: torch.ScriptObject) -> tuple[torch.Tensor, ...]:
@@ -209,7 +211,8 @@ def operations(
     given: list[torch.Tensor],
     packed: list[torch.Tensor],
 ) -> int:
-    """Operations of one call: `given` are the tensors among its arguments, `packed` the weights in other objects."""
+    """Returns the number of operations of one call. `given` are the tensors among its arguments, `packed` the weights
+    in its packed objects."""
     if formula := _REGISTRY.get(packet) or _OF_PRODUCTS.get(packet):
         return int(formula(*args, **kwargs, out_val=made))
     results = tensors_in(made)
@@ -221,12 +224,14 @@ def operations(
 
 
 def _meets(weight: torch.Tensor, x: torch.Tensor) -> bool:
-    """True if a weight multiplies a tensor: with whole numbers an embedding's table is looked up in."""
+    """True if the weight multiplies `x`. False for a matrix and whole numbers, which are indices into an embedding's
+    table."""
     return weight.dim() > 2 or x.is_floating_point() or x.is_quantized
 
 
 def _product(weight: torch.Tensor, x: torch.Tensor, result: torch.Tensor) -> int:
-    """Operations of a product with a weight: a matrix meets each row of `x`, the filter of a window each result."""
+    """Operations of a product with a weight: a matrix multiplies each row of `x`, a filter is applied once for each
+    result."""
     if weight.dim() == 2:
         return 2 * weight.numel() * (x.numel() // max(x.shape[-1], 1) if x.dim() else 1)
     return 2 * result.numel() * (weight.numel() // max(weight.shape[0], 1))
@@ -238,7 +243,7 @@ def _of_matrix(matrix: torch.Tensor, *_: object, **__: object) -> int:
 
 
 def _of_recurrent_layer(x: torch.Tensor, first: torch.Tensor, second: torch.Tensor, *_: object, **__: object) -> int:
-    """Operations of a recurrent layer: both matrices meet the vector of each step and sequence."""
+    """Operations of a recurrent layer: both matrices multiply the vector of each step and sequence."""
     return 2 * math.prod(x.shape[:-1]) * (first.numel() + second.numel())
 
 

@@ -24,8 +24,8 @@ from workbench.operators.aten.overload_schema import schema_of
 _ASSIGNED = r"The tensor attributes? (?=.*self\.(?![\w.]*\b_flat_weights\[)).* assigned during export"
 """Export's warning about a tensor attribute that it will leave out of the graph.
 
-A recurrent module keeps its parameters in such a list as well and puts there whatever takes their place, as export
-does for as long as it works.
+A recurrent module also lists its parameters in `_flat_weights`. During export the module puts stand-ins into that list,
+so the pattern leaves it out.
 """
 
 _FILTERS = (
@@ -42,7 +42,8 @@ _ON_ANOTHER_DEVICE = (
 
 @contextlib.contextmanager
 def user_errors(name: str) -> Generator[None]:
-    """Translates exceptions raised inside. The user's own that arrive unchanged stay unchanged."""
+    """Translates PyTorch's exceptions raised inside. The user's own exceptions pass unchanged, unless PyTorch wraps
+    them."""
     try:
         with quiet(), warnings_here(*_FILTERS), _torchs_own_errors(name):
             yield
@@ -92,13 +93,13 @@ def _at(place: str) -> str:
 
 
 def raised(name: str, what: str, place: str) -> errors.CaptureFailed:
-    """The error of a function, in whose capture `what` was raised, with what to do where that is known."""
+    """Returns the error of a function in whose capture `what` was raised, with advice if the cause is known."""
     advice = _ON_ANOTHER_DEVICE if "to be on the same device" in what else ""
     return errors.CaptureFailed(f"{name} raised while it was captured: {what.rstrip('.!')}{_at(place)}{advice}")
 
 
 def is_of_torch(error: BaseException) -> bool:
-    """True if it was raised inside PyTorch, and not by the user's code."""
+    """True if the error was raised inside PyTorch, and not by the user's code."""
     frames = traceback.extract_tb(error.__traceback__)
     return bool(frames) and is_torchs(frames[-1].filename)
 
@@ -124,7 +125,7 @@ def _torchs_own_errors(name: str) -> Generator[None]:
 
 
 def _takes_gradients(error: BaseException) -> str:
-    """The call of autograd's that raised, or a transform that it was raised in."""
+    """The call of autograd, or the transform, in which the error was raised; empty for other errors."""
     frames = traceback.extract_tb(error.__traceback__)
     for each in frames:
         if each.filename == torch.autograd.__file__:
@@ -141,7 +142,7 @@ _FAKELESS = (
 
 
 def _without_fake(error: BaseException) -> str:
-    """The op, as `namespace::name`, that an exception or one behind it complains of for having no fake."""
+    """The op, as `namespace::name`, that has no fake according to an exception or one of its causes; else empty."""
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
@@ -179,7 +180,7 @@ def _blamed(name: str, error: Exception) -> errors.WorkbenchError:
 
 
 def _dynamos_own(name: str, error: Exception) -> str:
-    """Says what stopped Dynamo itself: too many calls in one another, or a fault of its own."""
+    """Says why Dynamo itself failed: calls nested too deeply, or a fault in Dynamo."""
     said, where = str(error).strip().partition("\n")[0], _at(place_text(str(error)))
     if said.startswith("RecursionError"):
         return f"{name} calls itself without an end, or too often for Python{where}. End it earlier, or loop"
@@ -191,12 +192,12 @@ def replaced(name: str, what: str, advice: str = "") -> errors.HiddenState:
 
 
 def _context(error: Exception) -> str:
-    """`ValueError('bad shape')`, from where Dynamo keeps it."""
+    """The exception that the user's code raised, as Dynamo reports it: `ValueError('bad shape')`."""
     return next((line.removeprefix("raised exception ") for line in lines(str(error), "Developer debug context:")), "")
 
 
 def raised_at(error: BaseException) -> str:
-    """The user's line at which PyTorch raised an error; empty where none is known."""
+    """The user's line at which PyTorch raised an error; empty if none is known."""
     stack = cast("traceback.StackSummary | None", getattr(error, "real_stack", None))
     frames = stack or traceback.extract_tb(error.__traceback__)
     return place_text("".join(f'File "{frame.filename}", line {frame.lineno}, in \n' for frame in frames))

@@ -30,7 +30,8 @@ from workbench.operators.tensors.tensor_memory import is_lazy, plain, refuse_unr
 
 
 def read_by_dynamo(trace: Capturing) -> Reading:
-    """Has Dynamo read the function once, and make its one graph."""
+    """Lets Dynamo read the function and make its one graph. Reads the function a second time, with aliases of its
+    results in the graph, if views of inputs were made outside the graph."""
     reading = _read(trace, call_target)
     if not _views_outside(trace, reading.found):
         return reading
@@ -44,7 +45,8 @@ def read_by_dynamo(trace: Capturing) -> Reading:
 
 
 def _read(trace: Capturing, through: Target) -> Reading:
-    """Its results, and those that it leaves in the containers that it is given, which are new ones in each trace."""
+    """Reads the function once, with new containers for its arguments. Returns its graph, and its results together with
+    the tensors that it left in these containers."""
     graphs: list[tuple[torch.fx.GraphModule, tuple[torch.Tensor, ...], list[torch.Tensor]]] = []
     runs: list[Callable[..., list[torch.Tensor]]] = []
 
@@ -53,7 +55,7 @@ def _read(trace: Capturing, through: Target) -> Reading:
         fakes = cast("list[torch.fx.Node]", gm.graph.output_node().args[0])
 
         def run(*given: torch.Tensor) -> list[torch.Tensor]:
-            """Stands in for the graph: its results have no data, and show where each ends up among the returned
+            """Runs in place of the graph. Returns tensors without data, which `_leaves` finds again among the returned
             values."""
             _refuse_numbers(trace.name, gm)
             refuse_gradients(trace.name, gm)
@@ -64,7 +66,7 @@ def _read(trace: Capturing, through: Target) -> Reading:
             return results
 
         runs.append(run)
-        return lambda *given: runs[0](*given)  # Dynamo keeps this one with its guards, and nothing of the graph
+        return lambda *given: runs[0](*given)  # Dynamo keeps this lambda with its guards: it must not hold the graph
 
     function = fresh(through)
     with static_graphs(**_HOOKS), unmeasured_guards(), no_other_compiler(), user_errors(trace.name):
@@ -81,11 +83,11 @@ def _read(trace: Capturing, through: Target) -> Reading:
 
 
 _HOOKS = {"skip_nnmodule_hook_guards": False}
-"""The setting of Dynamo by which hooks of modules have guards."""
+"""The setting with which Dynamo adds guards for the hooks of modules."""
 
 
 def facts_of_reading(trace: Capturing, reading: Reading) -> Facts:
-    """Facts that tell the graph of a reading from that of another one."""
+    """Returns the facts in which two readings with different graphs differ."""
     slots = [trace.slot_of(tensor, "a constant") for tensor in reading.given]
     leaves: list[object] = [
         [each.kind, each.path] if isinstance(each, Slot) else each for each in _leaves(trace, reading)
@@ -94,16 +96,17 @@ def facts_of_reading(trace: Capturing, reading: Reading) -> Facts:
 
 
 def _leaves(trace: Capturing, reading: Reading) -> list[int | Slot]:
-    """The number of the graph's result that each returned tensor is, or the origin of one that is none."""
+    """For each returned tensor: the number of the graph's result that it is, or its origin if it is not such a
+    result."""
     by_id = {id(result): number for number, result in enumerate(reading.results)}
     return [by_id[id(tensor)] if id(tensor) in by_id else trace.slot_of(tensor, path) for path, tensor in reading.found]
 
 
 def by_dynamo(trace: Capturing, reading: Reading) -> Recorded:
-    """The record of the graph that Dynamo made."""
+    """Returns the record of the graph that Dynamo made."""
     gm, given, tree = reading.graph, reading.given, reading.tree
     for tensor in given:
-        trace.slot_of(tensor, "a tensor it holds")  # which refuses one that no graph can hold
+        trace.slot_of(tensor, "a tensor it holds")  # refuses a tensor that no graph can hold
     leaves = _leaves(trace, reading)
     kept = kept_graph(trace, gm, given, leaves, tree)
     if kept and (recorded := kept.get()):
@@ -119,13 +122,14 @@ def by_dynamo(trace: Capturing, reading: Reading) -> Recorded:
 
 
 def _call_and_alias(target: Target, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-    """Keeps in the graph what Dynamo would leave to Python, such as `z.real` of an input that is returned."""
+    """Calls the function and aliases its results in the graph. Dynamo would leave some of them to Python, such as
+    `z.real` of an input."""
     return pytree.tree_map_only(torch.Tensor, torch.ops.aten.alias.default, target(*args, **kwargs))
 
 
 def _views_outside(trace: Capturing, found: Sequence[tuple[str, torch.Tensor]]) -> list[str]:
-    """Returns the paths of results that are views of tensors from outside and that no graph made: their data would be
-    those of the trace."""
+    """Returns the paths of results that are views of inputs or held tensors but were made outside the graph: they would
+    keep the data of the trace."""
     given = {memory_of(slot.tensor) for slot in trace.user if not slot.tensor.is_meta}
     given |= {memory_of(held.tensor) for held in trace.held.tensors.values() if not held.tensor.is_meta}
     return [
@@ -136,7 +140,7 @@ def _views_outside(trace: Capturing, found: Sequence[tuple[str, torch.Tensor]]) 
 
 
 def _given_back(node: torch.fx.Node, gm: torch.fx.GraphModule, given: tuple[torch.Tensor, ...]) -> torch.Tensor:
-    """The tensor that was given, where a result is that very tensor, changed in place; a stand-in for all others."""
+    """The given tensor if the result is that very tensor, changed in place; else a stand-in without data."""
     for placeholder, tensor in zip(gm.graph.find_nodes(op="placeholder"), given, strict=True):
         if placeholder.meta.get("example_value") is node.meta["example_value"]:
             return tensor
@@ -145,7 +149,7 @@ def _given_back(node: torch.fx.Node, gm: torch.fx.GraphModule, given: tuple[torc
 
 
 def _refuse_numbers(name: str, gm: torch.fx.GraphModule) -> None:
-    """Numbers that depend on data, which a stand-in lacks."""
+    """Refuses numbers that depend on data, because a stand-in has no data."""
     for node in gm.graph.nodes:
         if node.op == "call_method" and node.target == "item":
             place = place_text(node.meta.get("stack_trace"))

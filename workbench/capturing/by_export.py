@@ -1,8 +1,8 @@
 """Capture through `torch.export`, which calls the function on stand-ins.
 
-An export puts stand-ins into the modules that it calls for as long as it works. Another thread that calls the user's
-model at that moment would compute with them, so an export has other modules, that have the very same parameters and
-buffers.
+During an export the modules hold stand-ins in place of their tensors. Another thread that calls the user's model
+meanwhile would compute with the stand-ins, so the export runs on twins of the modules, which share the modules'
+parameters and buffers.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ def by_export(given_trace: Capturing) -> Recorded:
 
 
 class _Root(nn.Module):
-    """The module that `torch.export` wants: calls the target, and owns the modules the target holds elsewhere."""
+    """The module that `torch.export` needs: calls the target, and owns the modules that the target holds."""
 
     tree: Tree
-    """The containers of the target's results; export itself has only the tensors in them."""
+    """The containers of the target's results. Export itself keeps only the tensors in these containers."""
     given: frozenset[int] = frozenset()
-    """The inputs by `id`, while it is called."""
+    """The `id`s of the inputs, while the module is called."""
 
     def __init__(self, trace: Capturing) -> None:
         super().__init__()
@@ -76,9 +76,9 @@ class _Root(nn.Module):
                 inside |= {id(part) for part in module.modules()}
 
     def forward(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
-        """Calls the target with the tensors in their containers, which export need not know.
+        """Calls the target with the tensors in their containers, which export does not see.
 
-        Export loses a buffer that is replaced below the root, so this looks for itself.
+        Export does not keep a submodule's buffer that the target replaces, so `forward` refuses such a target.
         """
         trace, before = cast("Capturing", self._trace), dict(self.named_buffers())
         self.given = frozenset(map(id, tensors))
@@ -94,9 +94,9 @@ class _Root(nn.Module):
 
 
 class _Places(TorchFunctionMode):
-    """Notes where each torch function is called from: export by itself keeps only frames named `forward`.
+    """Notes where each torch function is called: export itself keeps only frames named `forward`.
 
-    And refuses one that gives an input another shape, which export cannot follow.
+    Refuses a function that changes the shape of an input, which export cannot follow.
     """
 
     def __init__(self, root: _Root) -> None:
@@ -123,17 +123,17 @@ class _Places(TorchFunctionMode):
 
 
 def _without_gradients(held: Reachable) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Export takes a parameter that no module owns for a constant, which it wants without a gradient: each with another
-    tensor of its memory, that has none."""
+    """Pairs each held parameter that no module owns with a detached tensor of its memory. Export treats such a
+    parameter as a constant, which must not require a gradient."""
     owned = {id(p) for _, module in held.modules.values() for p in module.parameters()}
     loose = [slot.tensor for slot in held.tensors.values() if id(slot.tensor) not in owned]
     return [(tensor, tensor.detach()) for tensor in loose if tensor.requires_grad and tensor.is_leaf]
 
 
 def on_twins(target: Target, held: Reachable) -> tuple[Target, Reachable]:
-    """The callable with twins in place of its modules, and what it then holds: tensors are the same ones, and modules
-    have their paths. It is the callable itself where some module is reached in a way that is not followed here, as
-    through an object or a function that the callable calls."""
+    """Returns the callable with twins in place of its modules, and what that callable holds: the same tensors, and
+    modules with the same paths. Returns both arguments unchanged if a twin cannot replace some module, such as a module
+    that is reached through an object or a function that the callable calls."""
     if not held.modules or any(isinstance(module, torch.jit.ScriptModule) for _, module in held.modules.values()):
         return target, held
     twins: dict[int, object] = {key: object.__new__(type(module)) for key, (_, module) in held.modules.items()}
@@ -147,7 +147,7 @@ def on_twins(target: Target, held: Reachable) -> tuple[Target, Reachable]:
 
 
 def _twin(value: Any, twins: Mapping[int, object]) -> Any:
-    """The value of an attribute, with twins in it; its lists and dicts are others."""
+    """The value of an attribute, with twins in place of modules; its lists, tuples and dicts are copied."""
     if id(value) in twins:
         return twins[id(value)]
     if type(value) in (list, tuple):
@@ -182,7 +182,8 @@ def _holds(place: dict[str, object] | types.CellType, name: str, twins: Mapping[
 
 
 def _cell(cell: types.CellType, twins: Mapping[int, object]) -> types.CellType:
-    """The same cell where it holds no module: what a function assigns to it stays visible to others that have it."""
+    """The cell itself if it holds no module, so that other functions with the cell see assignments to it; else a new
+    cell with the twin."""
     value = value_of(cell)
     twin = _twin(value, twins)
     return cell if twin is value else types.CellType(twin)

@@ -1,10 +1,10 @@
 """Capture of a training step: forward, backward and the optimizer's changes as one graph.
 
-Dynamo takes no function apart in which gradients are computed and an optimizer steps. So the step is called once on
-tensors without data, with autograd at work: PyTorch's own engine runs the backward pass, and below autograd every ATen
-call is noted, those of the engine and of the optimizer among them. Parameters stay the objects that they are, hooks and
-all; only where an op reads or changes one, a stand-in takes its place. The graph then goes the way of every export, in
-which changes in place become values.
+Dynamo cannot read a function that computes gradients and steps an optimizer. So the step is called once on tensors
+without data, with autograd active: PyTorch's own engine runs the backward pass, and a trace below autograd notes every
+ATen call, also those of the engine and of the optimizer. Parameters stay the same objects, with their hooks; a stand-in
+replaces a parameter only where an op reads or changes it. The graph then goes through `torch.export`, in which changes
+in place become values.
 """
 
 from __future__ import annotations
@@ -46,14 +46,16 @@ from workbench.operators.tensors.attention_layout import also_going_back, as_fus
 from workbench.operators.tensors.reachable_tensors import Held, Reachable
 
 _MOST_WALKS = 4
-"""The most calls of a step that may leave new places behind. Those of the first call are there in the next one."""
+"""The most calls of a step that may fill new places, such as an optimizer's state. Each call knows the places of
+earlier ones."""
 
 _MOST_DRAWS = 3
-"""Calls after which a generator is another one, before this is taken for the step's doing."""
+"""The number of calls, each with a changed generator or setting, after which the change counts as the step's own."""
 
 
 def by_training(trace: Capturing, named: Named, made: StepTensors) -> tuple[Recorded, TrainingState]:
-    """The record of a step, and what it changes besides parameters and buffers; `made` gets the tensors of the walk."""
+    """Returns the record of a step, and what the step changes besides parameters and buffers. `made` notes the tensors
+    that the call makes."""
     for key, optimizer in named.optimizers.items():
         trace.held.optimizers.setdefault(key, optimizer)
     _with_optimizers(trace.held)
@@ -77,8 +79,8 @@ def by_training(trace: Capturing, named: Named, made: StepTensors) -> tuple[Reco
 
 
 def _walked(trace: Capturing, state: TrainingState, named: Named, made: StepTensors) -> _Walk:
-    """One call of the step. If a generator is another one afterwards, another thread may have drawn numbers: the step
-    is called again, and is refused if that happens each time."""
+    """Calls the step once. If a generator or a setting changes meanwhile, another thread may have changed it: the step
+    is called again, and refused if that happens each time."""
     tensors = [each.tensor for each in trace.held.tensors.values()]
     changed: list[str] = []
     for _ in range(_MOST_DRAWS):
@@ -96,7 +98,7 @@ def _walked(trace: Capturing, state: TrainingState, named: Named, made: StepTens
 
 
 def _with_optimizers(held: Reachable) -> None:
-    """Adds the tensors that only optimizers hold: parameters given to one, and numbers such as its learning rate."""
+    """Adds the tensors that only optimizers hold: parameters, and numbers such as the learning rate."""
     for path, read in list(held.optimizers.values()):
         optimizer = cast("torch.optim.Optimizer", read())
         for number, group in enumerate(optimizer.param_groups):
@@ -169,13 +171,13 @@ class _Walk:
     """Places that the call filled and that were empty before."""
     places: tuple[Place, ...] = ()
     reached: frozenset[int] = frozenset()
-    """The tensors, by `id`, that its backward passes give gradients to."""
+    """The `id`s of the tensors that get gradients from the step's backward passes."""
     idle: tuple[str, ...] = ()
     """The optimizers' steps that find no gradient, in words."""
     graph: torch.fx.GraphModule | None = None
 
     def run(self) -> None:
-        """Calls the step; its graph, and where it left tensors."""
+        """Calls the step, and notes its graph and the places in which it left tensors."""
         trace, held = self.trace, self.trace.held
         for place in self.state.places:
             place.put(place.now())
@@ -216,7 +218,7 @@ class _Walk:
         return known[0].initial if known else place.initial
 
     def _called(self, parts: Parts, fakes: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The results of the step, with its stand-ins as what it reads and changes."""
+        """Calls the step with stand-ins for the tensors that it reads and changes, and returns its results."""
         trace, kept = self.trace, {place.path: place.now() for place in self.places}
         gradients = [place.now() for place in self.places if place.kind == "gradient"]
         with StandIns(self.given, fakes, gradients, parts) as stand_ins, torch.enable_grad(), parts:
@@ -279,7 +281,8 @@ class _Walk:
         return made
 
     def _refuse_parts_of_one_memory(self) -> None:
-        """Refuses to change tensors that lie in one memory, as parameters or gradients that are views of a buffer."""
+        """Refuses a step that changes a tensor whose memory another tensor shares, such as a parameter that is a view
+        of a flat buffer."""
         assert self.graph is not None
         leaves = {id(each.tensor): each for each in self.trace.held.tensors.values()}
         memories: dict[int, torch.Tensor] = {}
@@ -315,8 +318,8 @@ def _changed_inputs(graph: torch.fx.GraphModule, given: Sequence[torch.Tensor]) 
 
 
 def tidied(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """The graph without the marks that optimizers leave for PyTorch's profiler, and without what detaches: nothing in
-    the graph has a history. A result stays another tensor than the one that it is detached from."""
+    """Removes the profiler's marks, error checks and detaches from the graph, in which nothing has a history. A result
+    that is detached from another tensor stays a tensor of its own."""
     for node in reversed(list(graph.graph.nodes)):
         if getattr(node.target, "namespace", "") == "profiler":
             graph.graph.erase_node(node)
@@ -338,8 +341,8 @@ def _is_no_result(user: torch.fx.Node) -> bool:
 
 
 def taken_apart() -> AbstractContextManager[None]:
-    """Attention as products and a softmax, whose backward passes have kernels, and recurrent layers as their cells:
-    oneDNN makes one op of a layer, with a memory of its own between the passes."""
+    """Computes attention as products and a softmax, whose backward passes have kernels, and recurrent layers as their
+    cells: oneDNN would run a layer as one op, with a buffer of its own between the passes."""
     return also_going_back(_TakenApart())
 
 
@@ -356,12 +359,13 @@ _WHOLE: Mapping[str, Callable[[], AbstractContextManager[None]]] = {
     "scaled_dot_product_attention": _as_products,
     "multi_head_attention_forward": _as_products,
 }
-"""Functions of PyTorch's that may compute something whole, and what keeps them from it. These are switches that all
-threads have, so they are set for the length of a call."""
+"""Functions of PyTorch that may run as one op, each with the context that prevents this. The contexts set switches that
+all threads share, so they are entered for single calls."""
 
 
 class _TakenApart(TorchFunctionMode):
-    """Takes such functions apart, and gives the results of attention the strides that they have where it is not."""
+    """Runs the functions in `_WHOLE` as separate ops, and gives the results of attention the strides of the fused
+    op."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         with _WHOLE.get(str(getattr(func, "__name__", "")).partition(".")[0], contextlib.nullcontext)():

@@ -1,8 +1,9 @@
-"""PyTorch to the record: a function's ATen calls, without its weights.
+"""Captures a PyTorch function as a record of its ATen calls, without its weights.
 
-Two ways give one record. Dynamo reads the function's bytecode, so closures and Python data structures are
-understood; each of its graphs then goes through `torch.export`. The export way starts there. Both end in the same
-functional graph, in which high-level ops such as `linear`, `layer_norm` and `softmax` stay whole.
+Two ways make the same kind of record. Dynamo reads the function's bytecode, so closures and Python data structures are
+understood; each of its graphs then goes through `torch.export`. The export way calls `torch.export` on the function
+itself. Both end in the same functional graph, in which high-level ops such as `linear`, `layer_norm` and `softmax` stay
+whole.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def capture(
 ) -> CapturedProgram:
     """Captures one call of a function or module as a graph of ATen ops, specialised to the shapes given.
 
-    With `train` the call is a step of training, with its backward pass and what optimizers change. Ops that a
-    conversion is registered for are recorded as it says, all others from their schema.
+    With `train` the call is a step of training: the graph has its backward pass and the optimizers' changes, too. An op
+    with a registered conversion is recorded as the conversion says, any other op by its schema.
     """
     if not isinstance(train, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise errors.BadOption(f"train={train!r} is no answer; expected True, for a step of training, or False")
@@ -97,7 +98,7 @@ def capture(
 
 
 def _conditions(trace: Capturing, reading: Reading) -> Conditions:
-    """Conditions of the graph of a reading, and a way to read the function again."""
+    """Returns the conditions of a reading's graph, together with a function that reads the callable again."""
 
     def again(inputs: Sequence[object], kwargs: Mapping[str, object]) -> tuple[Facts, Guards]:
         anew = Capturing.begin(trace.name, trace.target, inputs, dict(kwargs), trace.registrations)
@@ -110,7 +111,7 @@ def _conditions(trace: Capturing, reading: Reading) -> Conditions:
 
 
 def _conditions_of_export(trace: Capturing) -> Conditions | None:
-    """Export notes no conditions, so Dynamo reads the function for them; None for one that it cannot read."""
+    """Has Dynamo read the function for its conditions, which export does not note; None if Dynamo cannot read it."""
     try:
         return _conditions(trace, read_by_dynamo(trace))
     except errors.WorkbenchError:
@@ -135,7 +136,8 @@ def name_of(target: Target) -> str:
 
 
 def _refuse_shared(program: CapturedProgram, inputs: Sequence[object], kwargs: Mapping[str, object]) -> CapturedProgram:
-    """The program, unless it changes a tensor in place that lay on another when it was traced, or a container twice."""
+    """Returns the program, or refuses it: if it changes a tensor whose memory another tensor shared at the trace, or if
+    it changes a container that is given twice."""
     if program.graph.mutations:
         tensors = [tensor for _, tensor in flatten_inputs(inputs, kwargs, program.graph.name)[1].leaves]
         refuse_shared_memory(program.graph, [*tensors, *program.live()])
@@ -148,13 +150,13 @@ def _refuse_shared(program: CapturedProgram, inputs: Sequence[object], kwargs: M
 def _layers_taken_apart() -> Generator[None]:
     """Keeps PyTorch from running a whole transformer layer as one op, which would hide its parts.
 
-    And lets Dynamo look into recurrent modules, and past messages that are not printed.
+    Also lets Dynamo read recurrent modules, and skip log messages that are not printed.
     """
     mha, caller = cast(Any, torch.backends.mha), threading.get_ident()
     told = mha.get_fastpath_enabled
 
     def enabled() -> bool:
-        """Other threads are told what they would be; only the one that has the turn is under Dynamo."""
+        """Returns False under Dynamo and for the capturing thread; other threads get PyTorch's own answer."""
         if torch.compiler.is_dynamo_compiling():
             return False
         return threading.get_ident() != caller and told()
@@ -174,7 +176,7 @@ def capture_graph(
     registrations: Registrations | None = None,
     name: str = "compiled",
 ) -> CapturedProgram:
-    """Captures a graph that Dynamo has made already; all it reads is given to it."""
+    """Captures a graph that Dynamo has made already; all tensors that it reads are among its inputs."""
     known = registrations if registrations is not None else DEFAULT.now()
     trace = _named_by_placeholders(Capturing.begin(name, gm, inputs, {}, known), gm)
     with (
@@ -192,13 +194,13 @@ def capture_graph(
 
 
 def _seen_through(mode: object) -> bool:
-    """True for a mode under which Dynamo compiles."""
+    """True if Dynamo compiles under the mode."""
     ignores = getattr(type(mode), "ignore_compile_internals", None)
     return ignores is not None and bool(ignores())
 
 
 def _named_by_placeholders(trace: Capturing, gm: torch.fx.GraphModule) -> Capturing:
-    """The inputs under the names Dynamo gave them, which point into the user's program."""
+    """Returns the capture with the inputs named after Dynamo's placeholders, which point into the user's program."""
     names = [str(node.target) for node in gm.graph.find_nodes(op="placeholder")]
     given = (name for name, value in zip(names, trace.inputs, strict=True) if isinstance(value, torch.Tensor))
     user = (replace(slot, path=input_as_written(name)) for slot, name in zip(trace.user, given, strict=True))
@@ -206,9 +208,10 @@ def _named_by_placeholders(trace: Capturing, gm: torch.fx.GraphModule) -> Captur
 
 
 def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> CapturedProgram:
-    """Calls it once with data, since what lies between its graphs is Python that decides by them.
+    """Calls the function once on real data and records its graphs in the order in which they run: the Python between
+    them may branch on the data.
 
-    Where nothing of it becomes a graph, all of it is one step on the host.
+    If no part of the function becomes a graph, the whole function is one step on the host.
     """
     from workbench.capturing import graph_pieces
 
@@ -232,9 +235,9 @@ def _in_parts(trace: Capturing, why: errors.GraphBreak | errors.HiddenState) -> 
                 program = capture_graph(call.gm, call.given, trace.registrations)
                 graphs[call.number] = program.graph, program.live()
         if other := [each.path for each in trace.held.tensors.values() if each.read() is not each.tensor]:
-            raise replaced(trace.name, ", ".join(other))  # variables: objects have their old contents back by here
+            raise replaced(trace.name, ", ".join(other))  # variables: the contents of objects are put back by now
     refuse_replaced(trace)
-    tree, found = trace.flatten(returned, CallContainers.of((), {}, trace.name))  # Python itself changes what is given
+    tree, found = trace.flatten(returned, CallContainers.of((), {}, trace.name))  # Python itself changes its arguments
     if not calls and not found:
         raise why.advising(why.NOTHING_LEFT) if isinstance(why, errors.GraphBreak) else why from None
     for path, tensor in found:

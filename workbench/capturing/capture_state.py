@@ -54,7 +54,7 @@ class Capturing:
     called: Place
     """The user's line that asked for the capture."""
     classes: dict[str, containers.Maker]
-    """Rebuilds the containers of inputs and, as soon as they are known, results."""
+    """Functions that rebuild the containers of inputs and, once these are known, of results."""
 
     @staticmethod
     def begin(
@@ -66,10 +66,11 @@ class Capturing:
         *,
         copied: bool = False,
     ) -> Capturing:
-        """Every input tensor becomes an alias of its own, so that one tensor given twice stays two inputs.
+        """Starts a capture. Every input tensor becomes an alias of its own, so that one tensor given twice stays two
+        inputs.
 
-        Tensors of one memory become copies: PyTorch's export would see one behind the other, and a record does not.
-        `copied` gives copies that share memory like the inputs, for a capture that computes.
+        Input tensors that share memory become copies: PyTorch's export would see that they share it, and a record has
+        separate tensors. `copied` makes copies that share memory like the inputs, for a capture that computes.
         """
         tree, flat = flatten_inputs(inputs, kwargs, name)
         leaves = flat.leaves
@@ -88,22 +89,23 @@ class Capturing:
         return Capturing(name, target, args, kwds, tree, user, held, registrations, called, flat.classes)
 
     def arguments(self, tensors: Sequence[torch.Tensor]) -> tuple[tuple[object, ...], dict[str, object]]:
-        """Arguments like those of the call, with these tensors in them."""
+        """Returns the arguments of the call, with these tensors in them."""
         return call_arguments(self.input_tree, tensors, self.classes)
 
     def program(
         self, recorded: Recorded, training: TrainingState | None = None, conditions: Conditions | None = None
     ) -> CapturedProgram:
-        """The record with what ties it to the callable."""
+        """Returns the record together with what ties it to the callable."""
         sources = tuple(self.reader(slot) for slot in recorded.slots[len(self.user) :])
         return CapturedProgram(recorded.graph, (), sources, self.classes, training=training, conditions=conditions)
 
     def given(self, args: Sequence[object], kwargs: Mapping[str, object]) -> CallContainers:
-        """The containers in the arguments of a call that is about to begin."""
+        """Returns the containers in the arguments of a call that is about to begin."""
         return CallContainers.of(args, kwargs, self.name)
 
     def flatten(self, returned: object, given: CallContainers) -> tuple[Tree, list[tuple[str, torch.Tensor]]]:
-        """The containers and the tensors that the callable returned, and what it left in those that it was given."""
+        """Returns the containers and the tensors that the callable returned or left in the containers of its
+        arguments."""
         tree, flat = flatten_outputs(returned, given, self.name)
         self.classes.update(flat.classes)
         return tree, flat.leaves
@@ -122,19 +124,20 @@ class Capturing:
         return found.read if found else lambda: slot.tensor
 
     def _held(self, tensor: torch.Tensor) -> Held | None:
-        """By identity, or else by memory: export keeps an alias of a parameter that no module owns."""
+        """The held tensor that is this tensor or has its memory: export keeps an alias of a parameter that no module
+        owns."""
         if found := self.held.tensors.get(id(tensor)):
             return found
         aliases = (held for held in self.held.tensors.values() if held.tensor.is_set_to(tensor))
         return next(aliases, None) if not tensor.is_meta else None
 
     def modules(self) -> dict[str, str]:
-        """Module path by `id`, the key that Dynamo's module stacks have."""
+        """The paths of the held modules, by `id` as text: the key of Dynamo's module stacks."""
         return {str(key): path for key, (path, _) in self.held.modules.items()}
 
 
 def given_tensors(program: ExportedProgram, root: nn.Module, users: Iterable[torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The tensors that were traced as the inputs of an exported graph, by the names of its placeholders."""
+    """The tensors with which an exported graph was traced, by the names of its placeholders."""
     left = iter(users)
 
     def tensor_for(spec: InputSpec) -> torch.Tensor:
@@ -159,8 +162,8 @@ def record_of(
     leaves: Sequence[int | Slot] | None = None,
     module_paths: Mapping[str, str] | None = None,
 ) -> Recorded:
-    """The record of a program that was `exported` and then made functional. Without `leaves` its outputs are the
-    results."""
+    """Returns the record of a program that was `exported` and then made functional. Without `leaves` the program's
+    outputs are the results."""
     fallbacks = {name: f"constant{index}" for index, name in enumerate(given)}
     traced = Traced(
         name=trace.name,
@@ -179,7 +182,8 @@ def record_of(
 
 
 def refuse_replaced(trace: Capturing) -> None:
-    """Puts back tensors of modules that the capture replaced by stand-ins without data, and says so."""
+    """Puts back tensors of modules that the capture replaced by stand-ins without data, and raises an error that names
+    them."""
     new = [held for key, held in reachable(trace.target).tensors.items() if key not in trace.held.tensors]
     found = [held for held in new if held.tensor.is_meta or isinstance(held.tensor, FakeTensor)]
     if not found:
@@ -195,7 +199,7 @@ def refuse_replaced(trace: Capturing) -> None:
 
 
 def _old_hook(module: nn.Module) -> str:
-    """The module of PyTorch's whose hook puts a new weight into this module before each call."""
+    """The name of PyTorch's module whose hook puts a new weight into this module before each call; else empty."""
     hooks, _ = forward_hooks(module)
     return next((name for name in (type(each).__module__ for each in hooks.values()) if name in _OLD_HOOKS), "")
 
@@ -204,7 +208,7 @@ _OLD_HOOKS = {
     f"torch.nn.utils.{each}": f"torch.nn.utils.parametrizations.{each}(module)"
     for each in ("weight_norm", "spectral_norm")
 }
-"""The modules that such hooks are from, each with its replacement."""
+"""The PyTorch modules that define such hooks, each with its replacement."""
 
 
 def no_tensor_work(name: str, given: Sequence[Slot | Held] = ()) -> errors.NoTensorWork:

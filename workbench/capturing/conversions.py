@@ -1,7 +1,7 @@
-"""Conversions: how a captured node is recorded, where somebody registered another way than as it is.
+"""Conversions: registered functions that record a captured node as something else.
 
-By default every overload is recorded from its schema, custom ones too. A conversion is for a node that should stand in
-the record as something else: as other ops, or with other arguments.
+By default every overload is recorded from its schema, custom ones too. A conversion records a node as other ops, or
+with other arguments.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from workbench.operators.tensors.torch_literals import from_arg
 
 @dataclass(frozen=True)
 class NodeInfo:
-    """The capture of a node, as a conversion gets it."""
+    """A captured node, as a conversion receives it."""
 
     node: Node
-    """As it would be recorded by default. Returned as it is, or changed, it is what is recorded."""
+    """The node as recorded by default. A conversion may return the node, unchanged or changed, to have it recorded."""
     types: Mapping[str, TensorType]
     """The type of every value so far, the node's own results included."""
     call: Builder
@@ -32,7 +32,7 @@ class NodeInfo:
 
     @property
     def operands(self) -> tuple[Ref, ...]:
-        """The tensors it reads, each once, in order."""
+        """The tensors that the node reads, each once, in order."""
         return tuple(Ref(value) for value in self.node.operands)
 
     @property
@@ -46,7 +46,7 @@ class NodeInfo:
 
 
 def convert(node: Node, types: dict[str, TensorType], taken: set[str], conversion: Registration) -> tuple[Node, ...]:
-    """The nodes that a conversion records in place of `node`, whose results keep their names and types."""
+    """Returns the nodes that a conversion records in place of `node`; its results keep their names and types."""
     who = f"the conversion of {node.op} at {conversion.owner.place}, for the call at {node.origin.place},"
     builder = Builder(node.origin, types, taken)
     try:

@@ -1,8 +1,9 @@
-"""Changes in place become values; no op is taken apart.
+"""Makes an exported graph functional: changes in place become values, and no op is taken apart.
 
-Changes in place of elements that lie on each other are refused, as PyTorch does when it has numbers. Without data
-PyTorch does not look, and a graph of values would give numbers where the call raises. It would give other numbers where
-PyTorch takes such a call: a fill of an expanded row, columns that are moved onto each other.
+Changes in place of elements that overlap in memory are refused, as PyTorch refuses them when it has numbers. Without
+data PyTorch does not look for such overlaps, and the functional graph would give numbers where the call raises. It
+would also give wrong numbers for calls that PyTorch accepts: a fill of an expanded row, columns that are moved onto
+each other.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ from workbench.operators.tensors.tensor_memory import lies_on_itself, refuse_unr
 
 
 def functional(name: str, exported: ExportedProgram) -> ExportedProgram:
-    """The same program without changes in place; those that remain are listed as mutations of its inputs.
+    """Returns the program without changes in place; changes of its inputs are listed as mutations.
 
-    An op of somebody's own that changes arguments becomes one that gives them. PyTorch has two ways to say that; in the
-    older one views stand around the call, where a newer one would hide them in its arguments.
+    A custom op that changes arguments becomes one that returns them. PyTorch has two forms for that; the older form is
+    used, with views around the call: the newer form would hide the views in the call's arguments.
     """
     refuse_gradients(name, exported.graph_module)
     _refuse_reshaped(name, exported)
@@ -69,7 +70,8 @@ def refuse_gradients(name: str, gm: fx.GraphModule) -> None:
 
 
 def _without_unasked(graph: fx.Graph) -> None:
-    """Leaves out the gradients that a call is told not to make: without data PyTorch gives that of a batch norm."""
+    """Leaves out the gradients that `output_mask` excludes: without data PyTorch returns that of a batch norm
+    nevertheless."""
     for node in graph.nodes:
         if schema_if_op(node.target) is None:
             continue
@@ -79,12 +81,12 @@ def _without_unasked(graph: fx.Graph) -> None:
 
 
 _WRONGLY_TAKEN_APART = (torch.ops.aten.multilabel_margin_loss_forward.default, torch.ops.aten.softshrink.default)
-"""Ops that PyTorch takes apart wrongly, even where nothing is to be: behind the first -1 among the labels its way to
-compute the one reads class 0, and that of the other rounds the limit to 16 bits."""
+"""Ops that PyTorch takes apart, wrongly, even if no op is to be taken apart. The ops in place of the first read class 0
+for labels after the first -1; those in place of the second round the limit to 16 bits."""
 
 
 def _without_assumptions(gm: torch.fx.GraphModule) -> None:
-    """Leaves out what an export noted of the types before autocast; the record has the types of the graph itself."""
+    """Removes export's assertions of the types before autocast; the record has the types of the graph itself."""
     for part in gm.modules():
         if not isinstance(part, torch.fx.GraphModule):
             continue
@@ -94,11 +96,12 @@ def _without_assumptions(gm: torch.fx.GraphModule) -> None:
 
 
 _HIDE_CASTS = ("inner", "tensordot", "einsum", "linalg_multi_dot", "chain_matmul")
-"""Ops that stay whole in a graph, though autocast casts what the products inside them are given."""
+"""Ops that stay whole in a graph, although autocast casts the operands of the products inside them."""
 
 
 def _with_casts(gm: torch.fx.GraphModule, kind: torch.dtype | None) -> None:
-    """Writes out what autocast to `kind` casts inside of ops; in regions of autocast inside the graph, too."""
+    """Writes out the casts that autocast to `kind` makes inside of ops; in regions of autocast inside the graph,
+    too."""
     made = False
     for node in [node for node in gm.graph.nodes if node.op == "call_function"]:
         if str(node.target).endswith("wrap_with_autocast"):
@@ -125,11 +128,11 @@ def _cast(gm: torch.fx.GraphModule, given: torch.fx.Node, kind: torch.dtype) -> 
 
 
 _WRAPPERS = ("tag_activation_checkpoint", "wrap")
-"""Ops that run the graph they are given and nothing else: what they say matters to gradients only."""
+"""Ops that only run the graph in their arguments: their other arguments matter to gradients alone."""
 
 
 def unwrapped(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """A graph of Dynamo's with what is wrapped, as by `torch.utils.checkpoint`, called as the part of it that it is."""
+    """Replaces each wrapper in Dynamo's graph, such as `torch.utils.checkpoint`, by a call of the wrapped part."""
     for node in list(gm.graph.nodes):
         if isinstance(node.target, HigherOrderOperator) and node.target.name() in _WRAPPERS:
             body = cast("torch.fx.Node", node.args[0])
@@ -143,7 +146,7 @@ def unwrapped(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
 
 
 def in_atens_words(gm: fx.GraphModule) -> fx.GraphModule:
-    """The graph with calls in place of those that PyTorch cannot make functional, or knows a wrong type of."""
+    """Replaces the calls in the graph that PyTorch cannot make functional or whose result type it gets wrong."""
     found = {node: substitute(node.target) for node in gm.graph.nodes if node.op == "call_function"}
     found = {node: target for node, target in found.items() if target is not node.target}
     for node, target in found.items():
@@ -154,9 +157,10 @@ def in_atens_words(gm: fx.GraphModule) -> fx.GraphModule:
 
 
 def substitute(target: Any) -> Any:
-    """The op to call in place of `target`, mostly itself.
+    """Returns the op to call in place of `target`, mostly `target` itself.
 
-    Views among the prims are ops of ATen's under another name, and only of ATen's does PyTorch know what shares memory.
+    Views among the prims become the ATen ops that they stand for: PyTorch only knows for ATen's views that they share
+    memory.
     """
     if is_packet(target):
         default = getattr(target, "default", None)
@@ -172,9 +176,10 @@ def substitute(target: Any) -> Any:
 
 
 def _threshold_backward(gradient: torch.Tensor, x: torch.Tensor, threshold: float) -> torch.Tensor:
-    """Without data PyTorch says that the result has the gradient's type; it has that of both together.
+    """Casts both operands to their common type, the result's type: without data PyTorch gives the result the gradient's
+    type.
 
-    The same is so of the next.
+    `_dropout_backward` corrects the same fault.
     """
     kind = torch.result_type(gradient, x)
     return torch.ops.aten.threshold_backward.default(gradient.to(kind), x.to(kind), threshold)
@@ -195,7 +200,8 @@ def _instance_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> torch.Tensor:
-    """The schema does not say that it changes its running statistics, so that export would lose that."""
+    """Writes the changes of the running statistics as ops: the schema of `instance_norm` does not mention these
+    changes, so export would lose them."""
     if use_input_stats and mean is not None and var is not None:
         own_var, own_mean = torch.var_mean(x, list(range(2, x.dim())))
         mean.copy_(mean * (1 - momentum) + momentum * own_mean.mean(0))
@@ -216,14 +222,14 @@ def _of_module(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> torch.Tensor:
-    """The same as `torch.nn.functional` has it."""
+    """`_instance_norm` with the arguments of `torch.nn.functional.instance_norm`."""
     return _instance_norm(x, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, False)
 
 
 def _enter_autocast(*settings: Any) -> torch.autocast:
-    """Enters a region of autocast; an export only notes what Dynamo writes for `with torch.autocast(...)`.
+    """Enters a region of autocast; an export only notes the call that Dynamo writes for `with torch.autocast(...)`.
 
-    Otherwise a cast of a result of the region seems to have nothing to do, and is lost.
+    Outside of the region, a cast of one of its results would seem to change nothing, and export would drop the cast.
     """
     entered = torch.autocast(*settings)
     entered.__enter__()
@@ -243,7 +249,7 @@ _ENTERED: ContextVar[list[torch.autocast] | None] = ContextVar("regions of autoc
 
 @contextmanager
 def autocast_is_left() -> Generator[None]:
-    """Leaves the regions of autocast that an export entered and, raising an error, did not leave."""
+    """Leaves the regions of autocast that an export entered but did not leave because of an error."""
     before = _ENTERED.set(inside := [])
     try:
         yield
@@ -254,8 +260,7 @@ def autocast_is_left() -> Generator[None]:
 
 
 def _without_batch_dim(x: torch.Tensor, level: int, size: int, place: int) -> torch.Tensor:
-    """The result of a `vmap` with its batch dim at the place that `out_dims` asks for: export follows the dim to the
-    first place alone."""
+    """Moves the batch dim of a `vmap` result to the place in `out_dims`: export itself can only move it to place 0."""
     return _REMOVE_BATCH_DIM(x, level, size, 0).movedim(0, place)
 
 
@@ -299,7 +304,8 @@ def _refuse_overlapping(name: str, graph: fx.Graph) -> None:
 
 
 def _refuse_changed_twice(name: str, node: fx.Node, given: Sequence[tuple[Any, torch.Tensor]]) -> None:
-    """An op of somebody's own is given each tensor that it changes as a copy, and would not see one in another."""
+    """Refuses a custom op with two arguments in the same memory, one of which the op changes: the graph passes each as
+    a copy, so the op would not see the change in the other."""
     for (argument, tensor), (other, beside) in combinations(given, 2):
         if (_writes(argument) or _writes(other)) and share_elements(tensor, beside):
             where = place_text(node.meta.get("stack_trace"))
@@ -311,12 +317,12 @@ def _refuse_changed_twice(name: str, node: fx.Node, given: Sequence[tuple[Any, t
 
 
 def _writes(argument: Any) -> bool:
-    """True for an argument that an op changes."""
+    """True if the op changes this argument."""
     return argument.alias_info is not None and argument.alias_info.is_write
 
 
 def _tensors_given(node: fx.Node, arguments: Sequence[Any]) -> Iterator[tuple[Any, torch.Tensor]]:
-    """Each tensor of a call, with the argument that it is given for or in."""
+    """Each tensor of a call, with the schema's argument that it belongs to."""
     for number, argument in enumerate(arguments):
         given = node.args[number] if number < len(node.args) else node.kwargs.get(argument.name)
         for each in given if isinstance(given, list | tuple) else [given]:
@@ -326,19 +332,20 @@ def _tensors_given(node: fx.Node, arguments: Sequence[Any]) -> Iterator[tuple[An
 
 
 def _is_elementwise(target: Any) -> bool:
-    """True for the ops in which PyTorch looks for this."""
+    """True for `copy_` and pointwise ops: in these PyTorch looks for partly overlapping memory."""
     return op_name(target) == "copy_" or torch.Tag.pointwise in target.tags
 
 
 def _is_given(node: fx.Node) -> bool:
-    """True if the op changes an input of the graph, whose strides are told with its name later."""
+    """True if the op changes an input of the graph: the record's checks refuse such an input later, by its name and
+    strides."""
     changed = node.args[0] if node.args else None
     return isinstance(changed, fx.Node) and itself(changed).op == "placeholder"
 
 
 def _overlap_in_part(written: torch.Tensor, other: torch.Tensor) -> bool:
-    """True if two different views share elements. PyTorch raises for dense ones; for others its numbers follow from the
-    order in which it happens to walk them."""
+    """True if two different views share elements. PyTorch raises for dense views; its results for others depend on the
+    order in which it walks the elements."""
     if other is written or (lies(written) == lies(other) and not lies_on_itself(written)):
         return False
     return share_elements(written, other)

@@ -1,4 +1,4 @@
-"""Why Dynamo ends a graph, in the words of somebody who wrote the function and not Dynamo."""
+"""Dynamo's reasons for ending a graph, in words for the author of the function."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ _SAID = (
     (r"Failed to trace builtin operator\b.*?context: builtin (?P<what>\w+)", "a call of {what}"),
     (r"Attempted to call function marked as skipped\b.*?the builtin `(?P<what>[\w.]+?)\.?`", "a call of {what}"),
 )
-"""Dynamo's text about a break, and its subject."""
+"""Patterns of Dynamo's text about a break, each with a short reason."""
 
 
 def ended_by(graph: object) -> tuple[str, Place]:
-    """The reason for which Dynamo ended a graph, in its own words, and its place; no reason at a function's end."""
+    """Dynamo's reason for ending a graph, in Dynamo's own words, and its place; an empty reason at the function's
+    end."""
     reason = getattr(graph, "compile_subgraph_reason", None)
     if reason is None:
         return "", (None, None)
@@ -37,7 +38,7 @@ def told(reason: str, file: str | None, line: int | None) -> str:
 
 
 def in_words(said: str) -> str:
-    """Dynamo's reason, in short; `said` is its whole text."""
+    """Returns Dynamo's reason in short; `said` is Dynamo's whole text."""
     for pattern, words in _SAID:
         if found := re.match(pattern, said, re.DOTALL):
             return words.format(**found.groupdict())
@@ -54,7 +55,8 @@ _FAKED = re.compile(
 
 
 def faked(said: str) -> str:
-    """A call's error on stand-ins, without Dynamo's words around it: `RuntimeError: sizes differ, in matmul`."""
+    """A call's error on stand-ins, without Dynamo's words around it: `RuntimeError: sizes differ, in matmul`; else
+    empty."""
     found = _FAKED.search(said)
     if not found:
         return ""
@@ -69,7 +71,7 @@ _BUILT_IN = re.compile(r"<built-in method (\w+) of .*? object at 0x\w+>")
 
 
 def lines(said: str, label: str) -> list[str]:
-    """The text behind a label at the beginning of lines."""
+    """The text after a label, for each line that begins with the label."""
     found = (line.strip() for line in said.splitlines())
     return [line.removeprefix(label).strip() for line in found if line.startswith(label)]
 
@@ -78,7 +80,7 @@ _GRADIENTS = re.compile(r"using `(torch\.autograd\.grad)`|Unsupported (Tensor\.b
 
 
 def gradients_in(said: str) -> str:
-    """The call that takes gradients, if a graph ends at one."""
+    """The call that computes gradients, if a graph ends at such a call; else empty."""
     found = _GRADIENTS.match(said)
     return next(filter(None, found.groups())) if found else ""
 
@@ -87,7 +89,7 @@ _RESHAPED = re.compile(r".*calling `[^`]*?(\w+_)`.*inplace view on a graph input
 
 
 def reshaped_in(said: str) -> str:
-    """The method that gives an input another shape, if a graph ends at one."""
+    """The method that changes an input's shape, if a graph ends at such a method; else empty."""
     found = _RESHAPED.match(said)
     return found.group(1) if found else ""
 

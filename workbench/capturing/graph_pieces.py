@@ -1,7 +1,8 @@
 """A callable that Dynamo cannot make one graph of: several graphs, with Python running between them.
 
-The graphs of one call become one record. Between two of them stands a node for the break: it reads what the graph
-before gave to Python, and makes what Python gives to the next. It has no kernel and is a step on the host.
+The graphs of one call become one record. Between two graphs stands a node for the break: it reads the results of the
+graph before, and makes the tensors that Python gives to the next graph. The node has no kernel and is a step on the
+host.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ from workbench.operators.tensors import containers
 from workbench.operators.tensors.torch_literals import to_type
 
 Runner = Callable[[int, torch.fx.GraphModule, tuple[object, ...]], Sequence[torch.Tensor]]
-"""Runs a graph, given by its number and as Dynamo made it, on what Python calls it with."""
+"""Runs a graph: takes the graph's number, the graph as Dynamo made it, and the arguments from Python."""
 
 
 class BrokenUp:
-    """The callable under Dynamo. The caller runs each of its graphs; the Python between runs as it is."""
+    """The callable under Dynamo. A runner from the caller runs each graph; the Python between the graphs runs
+    unchanged."""
 
     def __init__(self, target: Target) -> None:
         self.graphs: list[torch.fx.GraphModule] = []
@@ -42,8 +44,8 @@ class BrokenUp:
         self._compiled = cast("Target", cast(Any, torch).compile(fresh(call_target), backend=self._keep, dynamic=False))
 
     def __call__(self, runner: Runner, args: tuple[object, ...], kwargs: Mapping[str, object]) -> object:
-        """Dynamo compiles the functions around a break by themselves and gives up after a few versions of one; here
-        each is as good as the first."""
+        """Calls the callable. Dynamo compiles the functions around a break separately and gives up after a few versions
+        of a function, so its limits are raised here."""
         many = static_graphs(recompile_limit=1 << 20, accumulated_recompile_limit=1 << 20)
         before, self._runner = self._runner, runner
         try:
@@ -80,9 +82,9 @@ class Call:
 def observed(
     broken: BrokenUp, args: tuple[object, ...], kwargs: Mapping[str, object], between: BetweenGraphs
 ) -> tuple[object, list[Call]]:
-    """Calls it with PyTorch computing the graphs; what it returned, and the runs of its graphs in order.
+    """Calls the callable while PyTorch computes its graphs; returns its result, and the runs of its graphs in order.
 
-    `between` sees the operators that Python calls outside of the graphs.
+    `between` notes the operators that Python calls outside of the graphs.
     """
     calls: list[Call] = []
 
@@ -103,14 +105,14 @@ class Merged:
 
     graph: AtenGraph
     parts: dict[int, AtenGraph]
-    """The graph of each number, with the names that it has in the record where it ran first."""
+    """The graph of each number, with the value names that its first run has in the record."""
     slots: tuple[Slot, ...]
     """The record's inputs."""
     breaks: tuple[str, ...]
 
 
 Graph = tuple[AtenGraph, list[torch.Tensor]]
-"""A graph by itself, called with its tensors in order, and the constants that come after these."""
+"""A graph captured by itself, and its constants, which are its inputs after the tensors of the call."""
 
 
 @dataclass
@@ -121,18 +123,18 @@ class _Merge:
     between: BetweenGraphs
     namer: Namer = field(default_factory=Namer)
     where: dict[int, str] = field(default_factory=dict[int, str])
-    """Tensor by `id` -> the value that it holds now."""
+    """The value that each tensor holds now, by the tensor's `id`."""
     types: dict[str, TensorType] = field(default_factory=dict[str, TensorType])
     nodes: list[Node] = field(default_factory=list[Node])
     fixed: dict[int, str] = field(default_factory=dict[int, str])
-    """Inputs by `id` of their tensors."""
+    """The names of the inputs, by the `id` of their tensors."""
     host_work: list[HostWork] = field(default_factory=list[HostWork])
     at_host: set[str] = field(default_factory=set[str])
-    """Inputs that Python has read or changed: it has them from then on."""
+    """Inputs that Python has read or changed: the host has them from then on."""
     written: set[int] = field(default_factory=set[int])
-    """The storages in which Python has changed tensors in place that have not come back since."""
+    """The addresses of storages that Python has changed in place and that have not come back from the host since."""
     back: set[str] = field(default_factory=set[str])
-    """Inputs as they came back from such a change."""
+    """The values of inputs that came back from the host after such a change."""
 
     def give(self, slot: Slot) -> None:
         name = self.namer(slot.path)
@@ -140,8 +142,9 @@ class _Merge:
         self.types[name] = to_type(slot.tensor, base_offset=int(slot.tensor.storage_offset()))
 
     def cross(self, stretch: Stretch, before: Sequence[str], tensors: Sequence[torch.Tensor], origin: Place) -> None:
-        """The break in front of what reads `tensors`: those that were computed go to the host and come back. Inputs
-        go there if PyTorch's operators read them, and come back if these changed them in place."""
+        """Adds the node of the break before the graph that reads `tensors`. Computed tensors go to the host and come
+        back. Inputs go there if operators between the graphs read them, and come back if these operators changed them
+        in place."""
         self.written |= stretch.written
         back = {id(each) for each in tensors if id(each) in self.fixed and self.waits(each)}
         crossing = {id(each): each for each in tensors if id(each) not in self.fixed or self._changed(each)}
@@ -164,7 +167,7 @@ class _Merge:
         self.nodes.append(Node(name, BREAK, (operands,), {}, results, Origin(name, BREAK, *origin)))
 
     def waits(self, tensor: torch.Tensor) -> bool:
-        """Returns True for a tensor that Python changed in place and that has not come back since."""
+        """Returns True if Python changed the tensor in place and the tensor has not come back since."""
         return not addresses([tensor]).isdisjoint(self.written)
 
     def _changed(self, tensor: torch.Tensor) -> bool:
@@ -172,7 +175,7 @@ class _Merge:
         return self.where[id(tensor)] not in (self.fixed[id(tensor)], *self.back)
 
     def add(self, call: Call, graph: AtenGraph, constants: Sequence[torch.Tensor]) -> AtenGraph:
-        """The call's graph in the names of the whole."""
+        """Adds the nodes of a call to the record; returns the call's graph with the record's names."""
         names: dict[str, str] = {}
         for slot, tensor in zip(graph.inputs, [*call.tensors, *constants], strict=True):
             if id(tensor) not in self.where:
@@ -213,7 +216,7 @@ class _Merge:
 
 @dataclass(frozen=True)
 class Whole:
-    """The call of the user's that was broken up."""
+    """The user's call that was broken up."""
 
     name: str
     called: Place
@@ -222,7 +225,7 @@ class Whole:
     slot_of: Callable[[torch.Tensor, str], Slot]
     all_held: Sequence[torch.Tensor]
     found: Sequence[tuple[str, torch.Tensor]]
-    """The tensors that were returned."""
+    """The returned tensors, each with its path in the result."""
     tree: Tree
     input_tree: Tree
     between: BetweenGraphs
@@ -230,10 +233,11 @@ class Whole:
 
 
 def merge(whole: Whole, calls: Sequence[Call], graphs: Mapping[int, Graph], *, first_break: str, last: bool) -> Merged:
-    """One record of the calls. `graphs` has each graph as it is by itself, `first_break` is why there is not one graph.
+    """Returns one record of the calls. `graphs` has each graph as captured by itself, `first_break` is the reason why
+    there is not one graph.
 
-    `last` says that the reason is for what Python does after the last graph. Without any call, all that is given and
-    held goes to Python.
+    `last` is True if the reason lies in the Python after the last graph. Without any call, all inputs and held tensors
+    go to Python.
     """
     user, slot_of, found, called = whole.user, whole.slot_of, whole.found, whole.called
     inside = {id(result) for call in calls for result in call.results} | {id(slot.tensor) for slot in user}
@@ -298,11 +302,11 @@ class Parts:
 
     broken: BrokenUp
     graphs: Mapping[int, AtenGraph]
-    """By the number that each has; the names are those of the record of them all."""
+    """The graphs by number, with the value names of the whole record."""
     constants: Mapping[int, list[torch.Tensor]]
-    """The tensors that each graph holds itself; inputs that follow those it is called with."""
+    """The constants of each graph: its inputs after the tensors that it is called with."""
     _others: dict[int, Run] = field(default_factory=dict[int, Run])
-    """Graphs that data led to after the trace."""
+    """Graphs that later data led to and the traced data did not."""
 
     def run(
         self,
@@ -311,7 +315,7 @@ class Parts:
         args: tuple[object, ...],
         kwargs: Mapping[str, object],
     ) -> object:
-        """Calls it. `part` computes a traced graph, `other` one that this data leads to and the traced data did not."""
+        """Calls the callable. `part` computes a traced graph, `other` a graph that only this data leads to."""
 
         def run(number: int, gm: torch.fx.GraphModule, given: tuple[object, ...]) -> Sequence[torch.Tensor]:
             tensors = [value for value in given if isinstance(value, torch.Tensor)]
@@ -327,7 +331,7 @@ class Parts:
 
 
 def part_of(lowered: KernelGraph, graph: AtenGraph) -> KernelGraph:
-    """The kernels of one graph, from the lowering of them all."""
+    """Returns the part of a lowering that belongs to one of its graphs."""
     captured = {node.name for node in graph.nodes}
     nodes = tuple(item for item in lowered.nodes if item.parent in captured)
     names = {item.node.name for item in nodes}
@@ -344,9 +348,10 @@ Leaf = tuple[str, torch.Tensor, TensorType]
 
 
 def leaves(result: object, changed: Sequence[tuple[str, torch.Tensor]]) -> list[Leaf]:
-    """The comparable parts of a call: its result, numbers included, and the tensors it may have changed.
+    """Returns the tensors of a call to compare: those of its result, with numbers as tensors, and those that it may
+    have changed.
 
-    `result` is a pair of what it returned and of its arguments, into which it may have put something.
+    `result` is a pair: the returned value, and the call's arguments, in which the call may have left tensors.
     """
     rows: list[tuple[str, torch.Tensor]] = []
     for path, leaf in containers.leaves(result):

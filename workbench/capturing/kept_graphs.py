@@ -1,17 +1,16 @@
 """Records of captured graphs, kept on disk from one process to the next.
 
-Dynamo has to read the function each time: what it may depend on is all that Python holds. But PyTorch's two other
-passes through a program, the export and the one that makes it functional, see Dynamo's graph and nothing of the
-function, and take most of a capture. So what they make is kept by a key of all that they see of one call.
+Dynamo has to read the function each time, since the function may depend on anything that Python holds. PyTorch's two
+other passes, the export and the one that makes the program functional, see only Dynamo's graph, and take most of the
+time of a capture. So their result is kept, with a key of all that they see.
 
-The key says each call of the graph with its arguments, place and module, each tensor that the graph is given, the
-settings of PyTorch that change what an export makes, and the names that the record takes from the call. A graph with
-anything else in it has no key: code that is not PyTorch's own (an op of somebody's, a class of tensors, a mode), a
-graph within it, or a constant. The line that asked for the trace is part of it only where a call of the graph stands on
-that line.
+The key contains each call of the graph with its arguments, place and module, each input tensor of the graph, the
+settings of PyTorch that change an export, and the names that the record takes from the call. A graph with anything else
+in it has no key: code that is not PyTorch's own (a custom op, a class of tensors, a mode), a graph within it, or a
+constant. The line that asked for the trace is part of the key only if a call of the graph stands on that line.
 
-An entry is the record as JSON, without the integers of inputs; where the record's inputs are found among the tensors
-of a call; and which nodes have no place but the line that asked for the trace.
+An entry is the record as JSON, without the integers of inputs; the places of the record's inputs among the tensors of a
+call; and the numbers of the nodes whose place is the line that asked for the trace.
 """
 
 from __future__ import annotations
@@ -52,12 +51,12 @@ from workbench.operators.tensors.tensor_memory import is_lazy
 
 @dataclass(frozen=True)
 class KeptGraph:
-    """The place of one graph's record in the store, whether it is there or not."""
+    """The entry for one graph's record in the store, which may have no such entry yet."""
 
     store: Store
     key: str
     slots: tuple[Slot, ...]
-    """All tensors that the record's inputs may be: the user's, those given to the graph, and results."""
+    """The tensors among which the record's inputs are found: the user's inputs, the graph's inputs, and results."""
     called: Place
 
     def get(self) -> Recorded | None:
@@ -79,7 +78,8 @@ class KeptGraph:
         return Recorded(replace(graph, nodes=tuple(nodes), numbers=numbers), slots)
 
     def put(self, recorded: Recorded) -> None:
-        """Keeps a record; not one with an input that the call does not show, such as a constant."""
+        """Keeps a record, unless one of its inputs is not in `slots`, such as a constant, or an op has a kernel that is
+        not PyTorch's."""
         first = {id(slot.tensor): place for place, slot in reversed(list(enumerate(self.slots)))}
         places = [first.get(id(slot.tensor)) for slot in recorded.slots]
         if None not in places and only_pytorchs(recorded.graph):
@@ -96,7 +96,7 @@ def kept_graph(
     leaves: Sequence[int | Slot],
     tree: Tree,
 ) -> KeptGraph | None:
-    """The place for the record of a graph; None where nothing is kept, or no key covers the graph."""
+    """Returns the entry for the record of a graph; None if the disk keeps nothing, or no key covers the graph."""
     store = user_store("graphs")
     if store is None:
         return None
@@ -124,7 +124,7 @@ _ROOT: Final = os.path.dirname(str(torch.__file__)) + os.sep
 
 
 class _NoKey(Exception):
-    """Something in a graph that no key covers."""
+    """A part of the graph that no key covers."""
 
 
 def graph_key(
@@ -135,11 +135,11 @@ def graph_key(
     leaves: Iterable[int | Slot],
     tree: Tree,
 ) -> str | None:
-    """The same for graphs of which the same record is made; None for a graph that none covers.
+    """Returns a key that is the same for graphs with the same record; None for a graph that no key covers.
 
-    `slots` say where the tensors that are `given` come from.
+    `slots` are the origins of the tensors in `given`.
     """
-    seen = any_mode() or transform_at_work()  # by somebody's code, which sees every call
+    seen = any_mode() or transform_at_work()  # the user's code, which sees every call
     if any(registered.route == "conversion" for registered in trace.registrations) or seen or _replaced():
         return None
     places = [place_of(node.meta.get("stack_trace")) for node in gm.graph.nodes]
@@ -160,7 +160,8 @@ def graph_key(
 
 
 def only_pytorchs(graph: AtenGraph) -> bool:
-    """True if every kernel of the graph's ops came with PyTorch: somebody may have given one of its ops another."""
+    """True if every kernel of the graph's ops comes from PyTorch: a user may have registered another kernel for an
+    op."""
     for op in {node.op for node in graph.nodes}:
         namespace, name, overload = op.split(".")
         found = getattr(getattr(getattr(torch.ops, namespace), name), overload)
@@ -176,7 +177,7 @@ def _is_pytorchs(function: Callable[..., object]) -> bool:
 
 
 def _replaced() -> bool:
-    """True if somebody's code stands in the place of a function of PyTorch's: a graph calls both by one name."""
+    """True if a function of PyTorch has been replaced by other code: a graph calls both by the same name."""
     found = (each for space in _SPACES for name, each in vars(space).items() if not name.startswith("_"))
     return any(map(_is_foreign, found))
 
@@ -204,7 +205,7 @@ def _nodes(gm: torch.fx.GraphModule, trace: Capturing) -> list[object]:
 
 
 def _function(target: Any) -> str:
-    """The name of a function of PyTorch's or Python's, which is what that name means now."""
+    """The name of a function of PyTorch or Python; raises `_NoKey` if the name now means another function."""
     if is_overload(target) or is_packet(target):
         if str(target).partition(".")[0] not in ("aten", "prims"):
             raise _NoKey
@@ -245,7 +246,8 @@ def _argument(value: object) -> object:
 
 
 def _tensor(tensor: torch.Tensor, given: Sequence[torch.Tensor]) -> list[object]:
-    """All that PyTorch's stand-in for a tensor has of it, and which others lie in its memory."""
+    """All properties of a tensor that PyTorch's stand-in for it has, and which of the `given` tensors share its
+    memory."""
     if type(tensor) not in _PLAIN or is_lazy(tensor):
         raise _NoKey
     if any(name.startswith(DYNAMO_MARKS) and name != DYNAMO_MARK for name in vars(tensor)):
@@ -261,12 +263,12 @@ def _tensor(tensor: torch.Tensor, given: Sequence[torch.Tensor]) -> list[object]
 
 
 def _first(slot: Slot, slots: Sequence[Slot]) -> int:
-    """The number of the first of these slots that holds the same tensor, and -1 for none."""
+    """The number of the first slot with the same tensor; -1 if there is none."""
     return next((number for number, other in enumerate(slots) if other.tensor is slot.tensor), -1)
 
 
 def _leaf(leaf: Slot, trace: Capturing, slots: Sequence[Slot]) -> list[object]:
-    """A result that is an input of the call, or a tensor that the callable holds."""
+    """Describes a result that is an input of the call or a tensor that the callable holds."""
     return [leaf.kind, leaf.path, _first(leaf, trace.user), _first(leaf, slots), _tensor(leaf.tensor, [])]
 
 

@@ -1,4 +1,4 @@
-"""Tensors without data that a traced step left somewhere: in a cache that a later call would find them in."""
+"""Tensors without data that a traced step left behind, for example in a cache where a later call would find them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from workbench.ground.torch_inside.pytrees import tree_leaves
 
 
 class StepTensors:
-    """The tensors that a walk made, for as long as they live, each with the stack of the call that made it."""
+    """The living tensors that a traced step made, each with the stack of the call that made it."""
 
     def __init__(self, caches: Iterable[Cache]) -> None:
-        """`caches` are those that were found in the step; the collector knows others, unless it is frozen."""
+        """`caches` are the caches found in the step. The garbage collector lists others, unless its objects are
+        frozen."""
         self.caches = tuple(caches)
         self._noted: list[tuple[weakref.ref[torch.Tensor], str]] = []
 
@@ -32,17 +33,17 @@ class StepTensors:
                 self._noted.append((weakref.ref(cast("torch.Tensor", each)), stack))
 
     def alive(self) -> dict[int, tuple[torch.Tensor, str]]:
-        """By `id`."""
+        """The living tensors and their stacks, by `id`."""
         found = [(tensor, stack) for ref, stack in self._noted if (tensor := ref()) is not None]
         return {id(tensor): (tensor, stack) for tensor, stack in found}
 
 
 @contextlib.contextmanager
 def no_tensors_left(name: str, caches: Iterable[Cache]) -> Generator[StepTensors]:
-    """Refuses a step whose tensors without data are still held somewhere afterwards, and takes them away from there.
+    """Refuses a step whose tensors without data are still held somewhere afterwards, and removes them from there.
 
-    After an error, whose frames hold some, only caches of functions lose them: all else that was found in the step is
-    put back by those who found it.
+    After an error, whose frames hold some of the tensors, only caches of functions are emptied: other containers are
+    put back by the code that found them.
     """
     made = StepTensors(caches)
     try:
@@ -55,7 +56,7 @@ def no_tensors_left(name: str, caches: Iterable[Cache]) -> Generator[StepTensors
         _emptied_caches(made)
         raise
     if made.alive():
-        gc.collect()  # what is left of the graph and of autograd's lies in circles
+        gc.collect()  # the rest of the graph and of autograd's objects is in reference cycles
     places = {*_emptied_caches(made), *_emptied_containers(made)}
     if places:
         raise errors.NoTrainingStep(
@@ -69,14 +70,15 @@ def no_tensors_left(name: str, caches: Iterable[Cache]) -> Generator[StepTensors
 
 
 def _let_go(error: BaseException | None) -> None:
-    """Frees what the frames of a refusal hold: the user's own error stays as it is for a debugger."""
+    """Frees the tensors that the frames of a refusal hold; an error of the user's own keeps its frames for a
+    debugger."""
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__context__
 
 
 def _emptied_caches(made: StepTensors) -> list[str]:
-    """The places of the calls that made what caches of functions hold. These caches are empty then."""
+    """Empties the caches of functions that hold such tensors; returns the places of the calls that made the tensors."""
     if not (alive := made.alive()):
         return []
     found: list[str] = []
@@ -92,7 +94,7 @@ _CACHE = type(functools.cache(StepTensors))
 
 
 def _emptied_containers(made: StepTensors) -> list[str]:
-    """The places of the calls that made what dicts, lists and sets hold. They lose these tensors."""
+    """Removes such tensors from dicts, lists and sets; returns the places of the calls that made them."""
     if not (alive := made.alive()):
         return []
     found: list[str] = []
@@ -126,7 +128,7 @@ def is_cache(value: object) -> bool:
 
 
 def cached(function: Cache) -> list[torch.Tensor]:
-    """The tensors that a function under `functools.lru_cache` has made before and would give again."""
+    """The tensors in the cache of a function under `functools.lru_cache`."""
     apart = getattr(function, "__dict__", None)
     left = [each for each in gc.get_referents(function) if each is not apart]
     found = list[torch.Tensor]()

@@ -32,7 +32,7 @@ def _autocast() -> torch.dtype | None:
 
 
 def _as_traced(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor as a trace gives it to Dynamo, which does not look at its numbers."""
+    """Returns the tensor as a trace gives it to Dynamo: Dynamo does not read its numbers."""
     if tensor.is_inference():
         with torch.inference_mode(False):
             return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
@@ -42,23 +42,24 @@ def _as_traced(tensor: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class CapturedProgram:
-    """A record, and its ties to the live function it came from."""
+    """A record, and its ties to the live function that it was captured from."""
 
     graph: AtenGraph
     breaks: tuple[str, ...]
     _sources: tuple[Callable[[], torch.Tensor], ...] = field(repr=False)
     _classes: containers.Classes = field(repr=False)
     parts: Parts | None = None
-    """The callable under Dynamo and its graphs, when it is broken up into several."""
+    """The callable under Dynamo and its graphs, if it is broken up into several; else None."""
     training: TrainingState | None = None
     """The gradients and optimizers of a training step."""
     conditions: Conditions | None = field(default=None, repr=False)
-    """Conditions of the graph beside its inputs; None where they are looked after in another way."""
+    """The conditions of the graph beside its inputs; None if something else checks them, or Dynamo cannot read the
+    function."""
     autocast: torch.dtype | None = field(default_factory=_autocast)
     """The type of autocast around the trace: the casts are part of the graph."""
 
     def as_traced(self) -> torch.autocast:
-        """PyTorch casting by itself as it did around the trace, and not as it does around a check."""
+        """Returns a context with the autocast of the trace, whatever autocast is around the caller."""
         return torch.autocast("cpu", self.autocast or torch.bfloat16, enabled=self.autocast is not None)
 
     def live(self) -> list[torch.Tensor]:
@@ -82,7 +83,7 @@ class CapturedProgram:
             ) from None
 
     def refuse_changed(self) -> None:
-        """Refuses a function that holds tensors of other types than it was traced with, or laid out in another way."""
+        """Refuses a function if the shape, element type or strides of a held tensor are not those of the trace."""
         slots = self.graph.inputs[len(self.graph.inputs) - len(self._sources) :]
         for slot, tensor in zip(slots, self.live(), strict=True):
             before, now = self.graph.types[slot.value], to_type(tensor)
@@ -120,20 +121,21 @@ class CapturedProgram:
         )
 
     def _paths(self) -> dict[str, str]:
-        """The user's text for each positional input, by its place among the arguments."""
+        """The user's text for each positional input, by the input's place among the arguments."""
         first = [slot.path for slot in self.graph.inputs if slot.kind == "user"]
         whole = all(item.kind in ("leaf", "constant") for item in self.graph.input_tree.items[0].items)
         places = [number for number, item in enumerate(self.graph.input_tree.items[0].items) if item.kind == "leaf"]
         return {f"args[{place}]": path for place, path in zip(places, first, strict=False)} if whole else {}
 
     def _scope(self, values: Sequence[torch.Tensor]) -> Mapping[str, object]:
-        """The function that Dynamo read, and its arguments, as a trace with these tensors has them."""
+        """The variables of Dynamo's guards: the function, and its arguments with these tensors as a trace gives them to
+        Dynamo."""
         assert self.conditions is not None, "only a function with conditions has been read"
         count = len(self.graph.inputs) - len(self._sources)
         return self.conditions.scope(*self.arguments([_as_traced(each) for each in values[:count]]))
 
     def values(self, inputs: Sequence[object], kwargs: Mapping[str, object] | None = None) -> list[torch.Tensor]:
-        """The tensors of a call and those that are held, in the order of `graph.inputs`.
+        """Returns the tensors of a call and the held tensors, in the order of `graph.inputs`.
 
         Refuses a call unlike the captured one.
         """
@@ -168,7 +170,7 @@ class CapturedProgram:
         return values
 
     def _refuse_other_kept(self, flat: containers.Flat) -> None:
-        """Refuses objects that hold other classes or functions than the traced ones: the graph follows from these."""
+        """Refuses objects that hold other classes or functions than at the trace: the graph follows from these."""
         for key, maker in flat.classes.items():
             traced = self._classes[key]
             if not isinstance(maker, containers.Kept) or not isinstance(traced, containers.Kept):
@@ -180,7 +182,7 @@ class CapturedProgram:
                 )
 
     def _another_call(self, tree: Tree, inputs: Sequence[object], kwargs: Mapping[str, object]) -> errors.InputMismatch:
-        """Lists the expected inputs, and those given instead."""
+        """Returns an error that lists the expected inputs and the inputs of this call."""
         taken = [f"{slot.path}: {self.graph.types[slot.value]}" for slot in self.graph.inputs if slot.kind == "user"]
         if not inputs and not kwargs:
             count = f"{len(taken)} tensor" + ("s" if len(taken) != 1 else "")
@@ -196,15 +198,16 @@ class CapturedProgram:
         )
 
     def rebuild(self, leaves: Sequence[torch.Tensor], places: Mapping[str, object] = NOWHERE) -> object:
-        """The function's result, made of the graph's output leaves."""
+        """Rebuilds the function's result from the graph's output leaves."""
         return containers.rebuild(self.graph.tree, list(leaves), self._classes, places)
 
     def returned(
         self, values: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], places: Mapping[str, object] = NOWHERE
     ) -> object:
-        """The function's result after a run on `values` that made `outputs`: some share memory with others.
+        """Returns the function's result after a run on `values` that made `outputs`; results may be views of inputs or
+        of each other.
 
-        `places` has the containers that were given, which hold afterwards what the function leaves in them.
+        `places` has the containers in the call's arguments, in which the function may leave tensors.
         """
         return self.rebuild(returned(self.graph, values, outputs), places)
 
@@ -215,7 +218,8 @@ class CapturedProgram:
         values: Sequence[torch.Tensor],
         computed: Callable[[Sequence[torch.Tensor]], list[torch.Tensor]],
     ) -> object:
-        """The function's result without gradients, which a view of an input does not have either."""
+        """Runs the graph by `computed` and returns the function's result without gradients, also for views of
+        inputs."""
         if self.training is not None:
             self._refuse_other_autocast()
         refuse_unwritable(self.graph, values)
@@ -241,9 +245,10 @@ class CapturedProgram:
             )
 
     def holding(self, held: Sequence[torch.Tensor]) -> AbstractContextManager[None]:
-        """For a call of the function itself: a training step has these tensors as its gradients and states.
+        """Returns a context for a call of the function itself, in which a training step has these tensors as gradients
+        and states.
 
-        `held` are in the order of `graph.inputs`, without the user's.
+        `held` are in the order of `graph.inputs`, without the user's inputs.
         """
         slots = self.graph.inputs[len(self.graph.inputs) - len(held) :]
         given = {slot.path: tensor for slot, tensor in zip(slots, held, strict=True)}
@@ -252,9 +257,9 @@ class CapturedProgram:
     def outputs(
         self, values: Sequence[torch.Tensor], run: Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
     ) -> list[torch.Tensor]:
-        """The leaves of the result after `run` on `values`."""
+        """Runs the graph by `run` on `values`, and returns the leaves of the result."""
         return returned(self.graph, values, run(values))
 
     def arguments(self, leaves: Sequence[torch.Tensor]) -> tuple[tuple[object, ...], dict[str, object]]:
-        """The positional and keyword arguments of a call with these tensors."""
+        """Returns the positional and keyword arguments of a call with these tensors."""
         return call_arguments(self.graph.input_tree, leaves, self._classes)

@@ -1,9 +1,9 @@
 """Values that the code of a training step names in Python: numbers, texts, flags, hooks, attributes of classes and
 modules.
 
-A graph has them as they were at the trace. So a step that changes one is refused, and so is a run under others. Only
-what is named counts: an attribute of an object that no followed code names may change as it likes. A method is followed
-if followed code names it.
+A graph has these values as they were at the trace. So a step that changes a value is refused, and so is a run with
+other values. Only named values count: an attribute that no followed code names may change. A method is followed if
+followed code names it.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from workbench.operators.tensors.reachable_tensors import (
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype)
 _MANY = 100
-"""A dict or list of more plain values than these is one value."""
+"""A dict or list with more entries than this, all of them plain values, counts as one value."""
 _NOT_IN_STEPS = frozenset((
     "__init__", "__init_subclass__", "__new__", "__setattr__", "__delattr__", "__repr__", "__getstate__",
     "__setstate__", "__reduce__", "extra_repr",
 ))  # fmt: skip
 _OF_TORCH = frozenset((*MODULE_HOOKS, *MODULE_STORES, "training", "state", "param_groups", "defaults"))
-"""Attributes of modules and optimizers that are looked after by themselves."""
+"""Attributes of modules and optimizers that other code handles."""
 _NOT_USERS = frozenset(("torch", "numpy", "builtins", "workbench"))
 _DATA_OF_LIBRARY = ("SimpleNamespace", "Namespace", "UserDict", "UserList")
 
@@ -55,7 +55,7 @@ class Owner:
 
     name: str
     names: Callable[[], Iterable[str]]
-    """The attributes that count."""
+    """Returns the names of the attributes that count."""
     itself: Any
 
     def values(self) -> dict[str, object]:
@@ -69,28 +69,29 @@ class Owner:
 
 @dataclass
 class Named:
-    """Values that the code names, each under the path by which a message calls it."""
+    """The values that the code names, each by the path that messages use."""
 
     values: dict[str, object] = field(default_factory=dict[str, object])
-    """Plain values; of a function its code, of a module its class, of an array a digest."""
+    """Plain values; the code of a function, the class of a module, the digest of an array."""
     tensors: dict[int, Held] = field(default_factory=dict[int, Held])
-    """By `id`; also those that only classes, hooks and caches hold."""
+    """The tensors by `id`; also tensors that only classes, hooks and caches hold."""
     containers: list[object] = field(default_factory=list[object])
     """Lists, dicts, objects and functions, as in `Reachable`."""
     optimizers: dict[int, tuple[str, Callable[[], object]]] = field(
         default_factory=dict[int, tuple[str, "Callable[[], object]"]]
     )
-    """As in `Reachable`; also those that only hooks name."""
+    """As in `Reachable`; also optimizers that only hooks name."""
     owners: dict[int, Owner] = field(default_factory=dict[int, Owner])
     arrays: dict[str, Any] = field(default_factory=dict[str, Any])
     iterators: dict[str, Iterator[object]] = field(default_factory=dict[str, "Iterator[object]"])
     caches: dict[str, Cache] = field(default_factory=dict[str, Cache])
     names: frozenset[str] = frozenset()
-    """Those in the code that was followed."""
+    """The names in the code that was followed."""
 
 
 def named_by(target: object, names: Iterable[str] = ()) -> Named:
-    """All that the code of a callable names. `names` are those that were found before, which saves walks."""
+    """Returns all values that the code of a callable names. `names` are names that an earlier call found, which saves
+    walks."""
     known = frozenset(names)
     while True:
         walk = _Walk(known)
@@ -102,17 +103,17 @@ def named_by(target: object, names: Iterable[str] = ()) -> Named:
 
 
 class _Walk:
-    """One walk, which follows the methods of these names."""
+    """One walk through a callable and its parts, which follows the methods with names in `known`."""
 
     def __init__(self, known: frozenset[str]) -> None:
         self.known, self.names = known, set[str]()
         self.found = Named()
         self._first: dict[int, str] = {}
         self._kept: list[object] = []
-        """Objects with an `id` in `_first` that might be gone otherwise, such as a bound method."""
+        """Objects whose `id` is in `_first`: without this list some would be freed, such as a bound method."""
 
     def visit(self, value: object, path: str, read: Callable[[], object]) -> None:
-        """Depth first. `read` gives the object at `path` again, as it is then."""
+        """Notes a value and then its parts, depth first. `read` returns the current object at `path`."""
         found = self.found
         if type(value) in _PLAIN:
             found.values[path] = value
@@ -200,7 +201,7 @@ class _Walk:
                 yield name, part, step
 
     def _of_module(self, module: types.ModuleType, name: str, names: frozenset[str]) -> Iterator[Part]:
-        """Of a module of the user's what the code names; the module itself is no part."""
+        """The attributes of a user's module that the code names; the module itself is no part."""
         if not _of_user(module.__name__):
             return
         before = self.found.owners.get(id(module))
@@ -260,7 +261,7 @@ class _Walk:
 
 @dataclass(frozen=True)
 class _Array:
-    """An array by its numbers."""
+    """An array, as a digest of its shape, element type and numbers."""
 
     digest: str
 
@@ -269,7 +270,7 @@ class _Array:
 
 
 def _stands_for(value: Any) -> object:
-    """Returns the value that two objects share if a step cannot tell them apart, besides their parts."""
+    """Returns the value by which an object is compared, besides its parts; None if only its parts count."""
     if inspect.isfunction(value):
         return value.__code__
     if isinstance(value, (nn.Module, types.BuiltinFunctionType)):
@@ -307,7 +308,7 @@ def _names(code: types.CodeType) -> frozenset[str]:
 
 @functools.cache
 def _names_of_class(cls: type) -> frozenset[str]:
-    """The names in the methods of a class of layers that a step may call."""
+    """The names in those methods of a module class that a step may call."""
     functions = [
         (name, part) for base in cls.__mro__ if base not in (nn.Module, object) for name, part in vars(base).items()
     ]

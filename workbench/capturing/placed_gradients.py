@@ -1,8 +1,8 @@
-"""Gradients that a training step puts in the place of others.
+"""Gradients that a training step puts in the place of earlier gradients.
 
-A backward pass after `zero_grad()` makes new ones, and PyTorch lets `.grad` be those tensors. The graph has places for
-gradients, whose new contents it copies there. A tensor that lies as its place does, and that nothing else holds, needs
-no copy.
+A backward pass after `zero_grad()` makes new tensors, which PyTorch assigns to `.grad`. The graph has an input for each
+gradient, and copies the new numbers into that input. The copy is not needed if the new tensor has the input's strides
+and nothing else holds the tensor.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ def without_copies(
     memories: Mapping[str, int],
     others: Collection[str],
 ) -> tuple[tuple[Node, ...], tuple[Mutation, ...]]:
-    """Nodes and mutations without the copies that are not needed; `others` are the graph's inputs and results."""
+    """Returns nodes and mutations without the copies that are not needed; `others` are the graph's inputs and
+    results."""
     maker = {value: node for node in nodes for value in node.results}
     readers = Counter(value for node in nodes for value in node.operands)
     held = Counter(memories.get(value) for value in (*others, *(each.value for each in mutations)))
@@ -40,7 +41,7 @@ def without_copies(
 
 
 def _copied(node: Node | None, target: str) -> str | None:
-    """Returns the value that a node copies into an input, if it does no more than that."""
+    """Returns the value that a node copies into an input; None if the node does anything else."""
     if node is None or node.op != "aten.copy.default" or len(node.args) != 2:
         return None
     into, source = node.args

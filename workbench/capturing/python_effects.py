@@ -1,7 +1,7 @@
 """Changes that a call makes in Python: to numbers, texts and objects in variables, attributes, lists, dicts, sets and
 deques, to classes, modules and arrays of numpy, and to iterators.
 
-A graph knows nothing of them, so a step that counts, or keeps a list, would do so once, when it is traced.
+A graph does not contain such changes: a step that counts, or fills a list, would do so only once, at the trace.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from workbench.operators.tensors.same_value import differing
 
 @contextlib.contextmanager
 def python_effects(containers: Iterable[object], named: Named) -> Generator[list[str]]:
-    """Names, after the block, of what it changed; variables, sets, deques, arrays, classes and modules are put back,
-    all else is the caller's task. An iterator cannot go back.
+    """Yields a list; after the block the list has the names of all that the block changed. Variables, sets, deques,
+    arrays, classes and modules are put back; the caller puts back all else. An iterator cannot go back.
 
-    Tensors and parameter groups of optimizers are left out: they are looked after by themselves.
+    Tensors and parameter groups of optimizers are left out: other code handles them.
     """
     containers = list(containers)
     apart = _looked_after(containers)
@@ -78,7 +78,7 @@ def python_effects(containers: Iterable[object], named: Named) -> Generator[list
 
 
 def _put_back(owner: Owner, old: dict[str, object]) -> list[str]:
-    """The attributes that changed, which have their old values again."""
+    """Gives changed attributes their old values again, and returns their names."""
     changed = cast("list[str]", _changed(cast("Store", owner.values()), cast("Store", old)))
     for name in changed:
         if name in old:
@@ -95,7 +95,7 @@ def _how_far(iterator: Iterator[object]) -> object:
 
 
 _OF_TORCH = frozenset(("state", "param_groups", "_opt_called"))
-"""Attributes of optimizers that PyTorch itself changes, or that hold what is looked after by itself."""
+"""Attributes of optimizers that PyTorch itself changes, or whose contents other code handles."""
 
 
 def _looked_after(containers: Iterable[object]) -> set[int]:
@@ -144,7 +144,7 @@ def _shown(owner: object, key: object, watched: Iterable[object]) -> str:
 
 
 def _called(owner: object, watched: Iterable[object]) -> str:
-    """Its kind, with the variable or attribute that holds it, if there is one."""
+    """The kind of a container, with the variable or attribute that holds it, if there is one."""
     kind = type(owner).__name__
     for each in watched:
         if isinstance(each, types.FunctionType):

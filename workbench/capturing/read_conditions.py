@@ -1,9 +1,9 @@
 """Conditions of a function's graph beside its inputs: numbers, flags, branches and hooks, as Dynamo read them.
 
 Dynamo has a guard for everything that it reads of Python: the number of a closure, a global, an attribute or flag of a
-module, its hooks, the strides of an input. They are checked before each run, in a few microseconds. Where one no longer
-holds, Dynamo reads the function again: if that makes the same graph, the condition did not matter (a counter, a stride
-that nothing looks at), and its new guards are kept beside the others. Otherwise the run is refused.
+module, its hooks, the strides of an input. The guards are checked before each run, in a few microseconds. If a guard no
+longer holds, Dynamo reads the function again: if the graph is the same, the condition did not matter (a counter, a
+stride that nothing looks at), and the new guards are kept beside the others. Otherwise the run is refused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Scope = Mapping[str, object]
 _ZERO: Final = re.compile(r"^(.+) == (-?0\.0)$")
 _IDENTITY: Final = re.compile(r"^___check_(type|obj)_id\((.+), (\d+)\)")
 _MOST_READINGS: Final = 8
-"""The number of readings of a function whose guards are kept."""
+"""The most readings of a function whose guards are kept."""
 
 
 class Guards:
@@ -61,7 +61,8 @@ class Guards:
         return [_NAMES.sub(lambda name: paths.get(name[0], name[0]), each) for each in written]
 
     def _said(self, part: str, scope: Scope) -> str:
-        """A condition with its value then and now; nothing where it holds, or is another than of Python's values."""
+        """A condition with its value at the trace and now; empty if it holds, or if it does not compare a value of
+        Python's."""
         try:
             if identity := _IDENTITY.match(part):
                 now = self._value(identity[2], scope)
@@ -78,7 +79,8 @@ class Guards:
         return ""
 
     def _as_written(self, told: str, scope: Scope) -> str:
-        """Places as the program has them: `L['target'].__closure__[0].cell_contents` is the name of a variable."""
+        """Writes places as in the program: `L['target'].__closure__[0].cell_contents` becomes the name of a
+        variable."""
 
         def variable(found: re.Match[str]) -> str:
             function = cast(Any, self._value(found[1], scope))
@@ -127,7 +129,8 @@ def _shown(value: object) -> str:
 
 @dataclass(frozen=True)
 class Reading:
-    """One reading of a function by Dynamo: the graph, what it is given, and what becomes of its results."""
+    """One reading of a function by Dynamo: the graph, its inputs and results, the tensors that the function returned
+    with their containers, and the guards."""
 
     graph: fx.GraphModule
     given: tuple[torch.Tensor, ...]
@@ -138,11 +141,12 @@ class Reading:
 
 
 Facts = list[object]
-"""Facts that tell one graph from another: calls with arguments, sources of tensors, containers of results."""
+"""Facts by which graphs are compared: calls with arguments, sources of tensors, containers of results."""
 
 
 def calls_of(graph: fx.GraphModule) -> list[object]:
-    """The calls of a graph with all their arguments, other calls by their number."""
+    """The calls of a graph with all their arguments; an argument that is another call's result has that call's
+    number."""
     nodes: list[fx.Node] = list(graph.graph.nodes)
     numbers = {node: number for number, node in enumerate(nodes)}
 
@@ -169,7 +173,7 @@ def _attribute(graph: fx.GraphModule, name: str) -> object:
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions of a captured graph: those of its reading, and of others that made the same graph."""
+    """The conditions of a captured graph: the guards of its reading, and of later readings that made the same graph."""
 
     target: object
     facts: Facts
@@ -184,7 +188,7 @@ class Conditions:
         return any(guards.hold(scope) for guards in self.known)
 
     def make_the_same(self, inputs: Sequence[object], kwargs: Mapping[str, object]) -> bool:
-        """True if the function, read again, makes the same graph in spite of what has changed."""
+        """True if the function, read again, makes the same graph; the new guards are then kept."""
         facts, guards = self.again(inputs, kwargs)
         if not same_value(facts, self.facts):
             return False
@@ -193,5 +197,5 @@ class Conditions:
         return True
 
     def changed(self, scope: Scope, paths: Mapping[str, str]) -> list[str]:
-        """Differences from the reading that has most in common with now."""
+        """The changed conditions of the reading that has the fewest."""
         return min((guards.changed(scope, paths) for guards in self.known), key=len)

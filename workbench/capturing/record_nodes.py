@@ -1,4 +1,4 @@
-"""From an exported program to the record: nodes by overload, arguments by schema, origins, types, mutations."""
+"""Makes the record of an exported program: nodes by overload, arguments by schema, origins, types, mutations."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ from workbench.operators.tensors.torch_literals import options_literal, to_arg, 
 
 @dataclass(frozen=True)
 class Slot:
-    """A tensor given to the graph from outside: how the record names it and where it is read from."""
+    """An input tensor of the graph, with the kind and the path that the record has for it."""
 
     kind: str
     path: str
     tensor: torch.Tensor
     gradient: bool = False
-    """Whether the caller's tensor requires a gradient."""
+    """True if the caller's tensor requires a gradient."""
 
 
 @dataclass(frozen=True)
@@ -88,26 +88,26 @@ class Traced:
 
     name: str
     capture: str
-    """The way it was captured: dynamo, export or train."""
+    """The way in which the program was captured: dynamo, export or train."""
     program: ExportedProgram
     exported: ExportedProgram
     """The program before it was made functional."""
     user: tuple[Slot, ...]
     """The caller's tensors in order, used or not."""
     slot_of: Callable[[str], Slot]
-    """The input of a placeholder."""
+    """Returns the slot of a placeholder, by the placeholder's name."""
     leaves: tuple[int | Slot, ...]
-    """The results: numbers of the program's outputs, or the slot of an input that is returned as it is."""
+    """The results: numbers of the program's outputs, or the slot of an input that is returned unchanged."""
     tree: Tree
     input_tree: Tree
     modules: Mapping[str, str]
-    """Paths by the keys of a node's module stack."""
+    """Module paths by the keys of a node's module stack."""
     called: Place
-    """The user's line that asked for the trace: the place of what PyTorch's own modules call."""
+    """The user's line that asked for the trace: the place of calls in PyTorch's own modules."""
 
 
 def record(traced: Traced, registrations: Registrations) -> Recorded:
-    """The record of a program; `registrations` may hold conversions."""
+    """Returns the record of a program; `registrations` may hold conversions."""
     name, program, slot_of, leaves = traced.name, traced.program, traced.slot_of, traced.leaves
     graph, made_names = program.graph, result_names(program)
     live = _live(program, [made_names[leaf] for leaf in leaves if isinstance(leaf, int)])
@@ -178,7 +178,7 @@ _GIVEN_FORWARD = ("user", "parameter", "buffer", "closure", "constant")
 
 
 def _saved(nodes: Iterable[Node], given: Iterable[str], memories: Mapping[str, int]) -> tuple[str, ...]:
-    """Returns the values that the forward pass has and the backward pass reads, each memory under its first name."""
+    """Returns the inputs and forward results that the backward pass reads, each memory under its first name."""
     owners: dict[int, str] = {}
     for value in (*given, *(value for node in nodes if node.origin.part == FORWARD for value in node.results)):
         owners.setdefault(memories.get(value, -1), value)
@@ -188,7 +188,8 @@ def _saved(nodes: Iterable[Node], given: Iterable[str], memories: Mapping[str, i
 
 
 def numbers_of(values: Iterable[str], slots: Iterable[Slot]) -> tuple[Numbers, ...]:
-    """Packs the contents of inputs that a record keeps, by the inputs' values: the integers that may be indices."""
+    """Packs the contents of the inputs whose numbers a record keeps: integers that may be indices. `values` names the
+    slots."""
     pairs = zip(values, slots, strict=True)
     return tuple(_numbers(value, slot.tensor) for value, slot in pairs if _may_index(slot.tensor))
 
@@ -204,7 +205,7 @@ def _numbers(name: str, tensor: torch.Tensor) -> Numbers:
 
 
 def _refuse_symbols(name: str, node: torch.fx.Node) -> None:
-    """Shapes and numbers that only the data decides have no place in a record."""
+    """Refuses shapes and numbers that only the data decides, since a record cannot hold them."""
     for part in pytree.tree_leaves(node.meta.get("val")):
         symbol = isinstance(part, (torch.SymInt, torch.SymFloat, torch.SymBool))
         if symbol or (isinstance(part, torch.Tensor) and any(isinstance(n, torch.SymInt) for n in part.shape)):
@@ -232,13 +233,13 @@ def _refuse_misfits(
 
 
 def result_names(program: ExportedProgram) -> list[str]:
-    """The nodes that make a program's results, in order."""
+    """The names of the nodes that make a program's results, in order."""
     return [spec.arg.name for spec in program.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT]
 
 
 def _live(program: ExportedProgram, results: list[str]) -> set[str]:
-    """Names of the nodes that results, mutations and assertions need, with what is changed: it may be written and
-    never read."""
+    """The names of the nodes that results, mutations and assertions need, and of the changed inputs, which may be
+    written and never read."""
     mutating = [spec for spec in program.graph_signature.output_specs if _mutates(spec.kind)]
     places = _mutable(program)
     wanted = {*results, *(spec.arg.name for spec in mutating), *(places[str(spec.target)] for spec in mutating)}
@@ -264,7 +265,7 @@ def _mutations(program: ExportedProgram, values: Mapping[str, str]) -> tuple[Mut
 
 
 def _mutable(program: ExportedProgram) -> dict[str, str]:
-    """Placeholders by what a mutation calls them."""
+    """The placeholders of a program, by the names that its mutations have for them."""
     specs = program.graph_signature.input_specs
     return {
         str(spec.target if spec.kind is not InputKind.USER_INPUT else spec.arg.name): spec.arg.name for spec in specs
@@ -287,7 +288,8 @@ def _types(node: Node, value: object, offsets: Mapping[int, int]) -> dict[str, T
 
 
 def _quantised(node: Node, types: dict[str, TensorType]) -> dict[str, TensorType]:
-    """The types with a quantised one named: without data PyTorch takes it for the float that it was."""
+    """Returns the types with the element type of a quantised result, whose type without data is the operand's float
+    type."""
     if not node.op.startswith("aten.quantize_per_"):
         return types
     kind = arguments(node)["dtype"]
@@ -296,7 +298,8 @@ def _quantised(node: Node, types: dict[str, TensorType]) -> dict[str, TensorType
 
 
 def _tensors(made: object, name: str = "") -> list[tuple[str, torch.Tensor]]:
-    """The tensors among results, each with its place behind `name`: an op may leave some out, and give lists."""
+    """The tensors among an op's results, each with its place after `name`; a result may be None, or a list of
+    tensors."""
     if isinstance(made, torch.Tensor):
         return [(name, made)]
     parts = cast("list[object]", made) if isinstance(made, (tuple, list)) else []
@@ -304,9 +307,9 @@ def _tensors(made: object, name: str = "") -> list[tuple[str, torch.Tensor]]:
 
 
 def _node(node: torch.fx.Node, namer: Namer, values: dict[str, str], modules: Mapping[str, str], called: Place) -> Node:
-    """The recorded node.
+    """Returns the recorded node.
 
-    A call that was made functional, so that it gives what it would change, is a node of the op that is called so.
+    `auto_functionalized`, which wraps a custom op that changes arguments, is recorded as a node of that custom op.
     """
     overload, given, keywords = cast(Any, node.target), list(node.args), dict(node.kwargs)
     if overload is torch.ops.higher_order.auto_functionalized:
@@ -330,7 +333,7 @@ def _node(node: torch.fx.Node, namer: Namer, values: dict[str, str], modules: Ma
 
 
 def _by_schema(schema: Any, args: list[Arg], named: Mapping[str, Arg]) -> tuple[list[Arg], dict[str, Arg]]:
-    """The arguments sorted into positional and keyword-only ones."""
+    """Sorts the arguments into positional and keyword-only ones."""
     kwargs: dict[str, Arg] = {}
     for index, argument in enumerate(schema.arguments):
         if argument.name in named and argument.kwarg_only:
@@ -352,7 +355,7 @@ def _arg(value: object, values: Mapping[str, str], caller: Origin) -> Arg:
 
 
 def _body(attribute: torch.fx.Node, caller: Origin) -> AtenGraph:
-    """A graph that an op is given to run, as a record of its own; what has no place of its own has the caller's."""
+    """Records a graph in an op's arguments as a graph of its own; nodes without a place have the caller's."""
     name, owner = str(attribute.target), cast("torch.fx.GraphModule", attribute.graph.owning_module)
     graph = cast("torch.fx.GraphModule", owner.get_submodule(name)).graph
     namer = Namer()

@@ -1,7 +1,7 @@
-"""Results that alias other tensors of the call: an input that came back, a view of one, or of another result.
+"""Results that alias other tensors of the call: a returned input, a view of an input, or a view of another result.
 
 A functional graph has the values of results and not their memory. The export before functionalization still has the
-views and the changes in place, so there two tensors of one storage alias.
+views and the changes in place: two of its tensors alias if they have the same storage.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from workbench.operators.tensors.torch_literals import to_type
 
 @dataclass(frozen=True)
 class Result:
-    """The memory of a result, by the names that exported nodes have."""
+    """A result of the program before functionalization: its node and its memory."""
 
     node: str
-    """The node that is this very tensor: an op that changes a tensor in place returns it."""
+    """The first node with this very tensor: an op in place returns the tensor that it changes."""
     memory: int
     type: TensorType
     whole: bool
-    """Whether the result covers all of the memory."""
+    """True if the result covers all of its memory."""
     plain: bool
-    """Whether its numbers are what the memory holds, and not their negatives or conjugates."""
+    """True if the memory holds the result's numbers, and not their negatives or conjugates."""
 
 
 @dataclass(frozen=True)
 class Owner:
-    """The tensor at the beginning of a memory: its node, its value in the graph, and its offset in bytes."""
+    """The tensor that results in its memory are views of: its node, its value in the graph, and its offset in bytes."""
 
     node: str
     value: str
@@ -48,12 +48,12 @@ class Owner:
 
 
 def offset_bytes(value: torch.Tensor) -> int:
-    """Returns the byte at which a tensor begins in its memory: views of another element type count in other units."""
+    """Returns the byte at which a tensor begins in its memory: storage offsets count elements, whose sizes differ."""
     return int(value.storage_offset()) * value.element_size()
 
 
 def results(exported: ExportedProgram) -> list[Result]:
-    """The results of the program before functionalization, in order."""
+    """Returns the results of the program before functionalization, in order."""
     nodes = {node.name: node for node in exported.graph.nodes}
     specs = [spec for spec in exported.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT]
     return [_result(nodes[spec.arg.name]) for spec in specs]
@@ -68,7 +68,7 @@ def _result(node: torch.fx.Node) -> Result:
 
 
 def itself(node: torch.fx.Node) -> torch.fx.Node:
-    """The node whose very tensor this is, through all that gives back a tensor that it was given."""
+    """The first node with the node's very tensor: skips calls that return one of their arguments."""
     while (source := _given_back(node)) is not None:
         node = source
     return node
@@ -78,11 +78,11 @@ _UNCHANGED = ("aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "
 """Ops that return their argument if their options make them do nothing."""
 
 _CONVERTED = ("aten::to", "aten::contiguous", "aten::type_as")
-"""Ops that return their argument if it already is as they would make it."""
+"""Ops that return their argument if it already has the wanted type and layout."""
 
 
 def _given_back(node: torch.fx.Node) -> torch.fx.Node | None:
-    """The argument that a call returns: changed in place, or as it is because there is nothing to do."""
+    """The argument that a call returns, changed in place or unchanged; None if the call makes a new tensor."""
     schema = schema_if_op(node.target) if node.op == "call_function" else None
     if schema is None or len(schema.returns) != 1:
         return None
@@ -108,9 +108,10 @@ def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
 def aliases(
     leaves: Sequence[Result | str], inputs: Mapping[int, Owner], outputs: Sequence[str], types: Mapping[str, TensorType]
 ) -> tuple[Alias, ...]:
-    """Those of `leaves` that have no memory of their own. One that is an input itself is given by its value.
+    """Returns the leaves that have no memory of their own: inputs, views of inputs, and views of other leaves. A leaf
+    that is an input itself is given as the input's value.
 
-    `inputs` says whose each memory is, `outputs` are the values of the leaves.
+    `inputs` has the owner of each input's memory, `outputs` the values of the leaves.
     """
     owners = {
         leaf.memory: Owner(leaf.node, value, 0)
@@ -130,7 +131,7 @@ def aliases(
 
 
 def owners_among(exported: ExportedProgram, values: Mapping[str, str]) -> dict[int, Owner]:
-    """Whose each memory is that is given from outside; `values` has the graph's values by the names of placeholders."""
+    """Returns the owner of each input's memory; `values` has the graph's values by the names of placeholders."""
     given = [node for node in exported.graph.find_nodes(op="placeholder") if node.name in values]
     tensors = {node: node.meta["val"] for node in given if isinstance(node.meta["val"], torch.Tensor)}
     return {
@@ -139,7 +140,7 @@ def owners_among(exported: ExportedProgram, values: Mapping[str, str]) -> dict[i
 
 
 def returned(graph: AtenGraph, values: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """`outputs`, but for those that are memory of `values` or of each other: these are made from what they are of."""
+    """Returns `outputs`, with each alias of an input or another output replaced by that tensor or a view of it."""
     made = list(outputs)
     given = dict(zip((slot.value for slot in graph.inputs), values, strict=True))
     paths = {slot.value: slot.path for slot in graph.inputs}
@@ -163,7 +164,8 @@ def _view(base: torch.Tensor, kind: TensorType) -> torch.Tensor:
 
 
 def refuse_shared_memory(graph: AtenGraph, values: Sequence[torch.Tensor]) -> None:
-    """Refuses a call in which a tensor that is changed in place lies on another: the graph knows them as two.
+    """Refuses a call in which a tensor that the graph changes in place shares elements with another: the graph treats
+    the two as separate tensors.
 
     `values` are in the order of `graph.inputs`.
     """

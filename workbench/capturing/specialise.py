@@ -1,8 +1,9 @@
-"""One call of a graph that Dynamo made: its numbers fixed, and whether autograd has to do with it.
+"""Specialises a graph that Dynamo made to one call: fixes its numbers, and finds out if autograd is concerned.
 
-Dynamo hands numbers over beside the tensors: sizes it keeps symbolic, and floats as tensors that the graph reads at its
-beginning. A record has neither, so the graph is specialised to the numbers of a call. The same walk over stand-ins
-without data shows whether results require gradients, or a change in place makes something part of autograd's graph.
+Dynamo passes numbers beside the tensors: sizes that it keeps symbolic, and floats as tensors that the graph reads at
+its beginning. A record has neither, so the graph is specialised to the numbers of a call. The same run on stand-ins
+without data shows whether a result requires gradients, and whether a change in place makes an input part of autograd's
+graph.
 """
 
 from __future__ import annotations
@@ -23,29 +24,29 @@ _NUMBERS = (bool, int, float, torch.Size)
 
 @dataclass(frozen=True)
 class Specialised:
-    """A graph that takes tensors and gives tensors, and what belongs to it for one kind of call."""
+    """A graph from tensors to tensors, for one kind of call of Dynamo's graph."""
 
     module: fx.GraphModule
     results: tuple[int | Number, ...]
-    """The results of Dynamo's graph: the place of one of `module`'s tensors, or a number itself."""
+    """The results of Dynamo's graph: the place of a tensor among `module`'s results, or a number itself."""
     gradients: bool
-    """Whether a result requires gradients where PyTorch computes it, or a change in place makes a given tensor part of
-    autograd's graph."""
+    """True if PyTorch's result requires gradients, or if a change in place makes an input part of autograd's graph."""
 
     def whole(self, tensors: Sequence[torch.Tensor]) -> list[object]:
-        """All that Dynamo's graph gives, from the tensors."""
+        """Returns all results of Dynamo's graph; `tensors` are the results of `module`."""
         return [each.value if isinstance(each, Number) else tensors[each] for each in self.results]
 
 
 @dataclass(frozen=True)
 class Number:
-    """A result that no tensor is: a size, a number computed of sizes, None."""
+    """A result that is no tensor: a size, a number computed from sizes, None."""
 
     value: object
 
 
 def specialise(module: fx.GraphModule, given: Sequence[object]) -> Specialised:
-    """The graph for calls like this one. Raises what PyTorch does for one that shapes alone do not decide."""
+    """Returns the graph for calls like this one. Raises PyTorch's error if the call depends on more than shapes and
+    numbers."""
     walk = _Walk(module, given)
     with FakeTensorMode(allow_non_fake_inputs=True):
         with torch.inference_mode(False):
@@ -63,7 +64,7 @@ def specialise(module: fx.GraphModule, given: Sequence[object]) -> Specialised:
 
 
 def floats(module: fx.GraphModule, given: Sequence[object]) -> dict[fx.Node, float]:
-    """The numbers that are given as tensors, which the graph reads before all else, by the nodes that read them."""
+    """The numbers that Dynamo passes as tensors and that the graph reads first, by the nodes that read them."""
     found: dict[fx.Node, float] = {}
     for node, value in zip(module.graph.find_nodes(op="placeholder"), given, strict=True):
         first = next(iter(node.users), None)
@@ -73,7 +74,7 @@ def floats(module: fx.GraphModule, given: Sequence[object]) -> dict[fx.Node, flo
 
 
 class _Walk(fx.Interpreter):
-    """Computes the graph on stand-ins and keeps what every node gives."""
+    """Computes the graph on stand-ins and keeps the value of every node."""
 
     def __init__(self, module: fx.GraphModule, given: Sequence[object]) -> None:
         super().__init__(module, garbage_collect_values=False)
@@ -85,7 +86,8 @@ class _Walk(fx.Interpreter):
         return made
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> object:
-        """A tensor that the graph holds, such as an optimizer's, would be changed in place itself."""
+        """Returns a stand-in for a tensor that the graph holds, such as an optimizer's: a change in place must not
+        reach it."""
         held = cast("object", super().get_attr(target, args, kwargs))
         return _stand_in(held) if isinstance(held, torch.Tensor) else held
 
@@ -113,7 +115,7 @@ def _results(module: fx.GraphModule) -> list[object]:
 def _without_numbers(
     module: fx.GraphModule, values: dict[fx.Node, object]
 ) -> tuple[fx.Graph, tuple[int | Number, ...]]:
-    """The graph with every number written where it is used, and what becomes of its results."""
+    """Returns the graph with every number written where it is used, and the results as in `Specialised.results`."""
     graph, made = fx.Graph(), dict[fx.Node, Any]()
     results: list[int | Number] = []
     tensors: list[fx.Node] = []

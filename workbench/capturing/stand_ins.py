@@ -19,7 +19,8 @@ from workbench.ir import BACKWARD, FORWARD, STEP
 
 
 class StandIns(TorchDispatchMode):
-    """Gives each op the stand-ins of the tensors from outside, and notes the part that the op lies in."""
+    """Gives each op the stand-ins of the tensors from outside, and notes the part of the step that the op belongs
+    to."""
 
     def __init__(
         self,
@@ -35,7 +36,7 @@ class StandIns(TorchDispatchMode):
             _mark(self._of[id(gradient)])
 
     def of(self, value: Any) -> Any:
-        """The stand-in of a tensor from outside; all else is what it is."""
+        """Returns the stand-in of a tensor from outside; other values unchanged."""
         return self._of.get(id(value), value)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -65,7 +66,8 @@ class StandIns(TorchDispatchMode):
         back = {id(self._of[id(each)]): each for each in real if id(each) in self._of}
 
         def itself(value: Any) -> Any:
-            """Returns, for a stand-in that was changed in place, the tensor that was given."""
+            """Returns the tensor from outside for its stand-in, which an op in place returns; other values
+            unchanged."""
             return back.get(id(value), value)
 
         return tree_map(itself, made)
@@ -73,7 +75,8 @@ class StandIns(TorchDispatchMode):
     def _note_initial(
         self, func: Any, real: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Mapping[str, Any], made: object
     ) -> None:
-        """Keeps what makes a tensor that needs no data: a constant, or one that is only shaped like another."""
+        """Notes a function that makes the tensor again, if that needs no data: for a constant, or a filled tensor of
+        another's shape."""
         if not isinstance(made, torch.Tensor) or schema_of_op(func).is_mutable:
             return
         name = schema_of_op(func).name
@@ -93,14 +96,15 @@ _FILLED = frozenset(f"aten::{name}" for name in ("zeros_like", "ones_like", "ful
 
 
 def _likeness(given: Any) -> Callable[[], Any]:
-    """A function that returns an argument as it is; for a tensor another one that lies as this does."""
+    """Returns a function that returns the argument; for a tensor, one that makes a tensor of its shape, strides and
+    type."""
     if not isinstance(given, torch.Tensor):
         return lambda: given
     return partial(torch.empty_strided, tuple(given.shape), given.stride(), dtype=given.dtype)
 
 
 def _outside(real: Sequence[torch.Tensor], given: Any) -> str:
-    """The part of an op that neither the engine nor an optimizer calls."""
+    """The part of the step for an op that neither autograd's engine nor an optimizer calls."""
     if torch.is_grad_enabled() and any(each.requires_grad for each in real):
         return FORWARD
     works_on_gradients = any(getattr(each, _MARK, False) for each in tree_leaves(given))

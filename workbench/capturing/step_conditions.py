@@ -1,4 +1,4 @@
-"""Conditions of a training step's graph besides numbers of optimizers, which may be otherwise at a later run."""
+"""Conditions of a training step's graph, besides the optimizers' numbers, that may have changed at a later run."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from workbench.ground.torch_inside.module_inside import (
 from workbench.operators.tensors.reachable_tensors import Held, Reachable
 
 Conditions = Mapping[str, object]
-"""By what they are called in a message."""
+"""The conditions, by their names in messages."""
 
 
 def conditions(leaves: Sequence[Held], held: Reachable) -> Conditions:
-    """Which parameters require gradients, which modules train, their functions, and how many hooks all have."""
+    """Returns which parameters require gradients, which modules are training, their `forward`, and the numbers of
+    hooks."""
     found: dict[str, object] = {}
     for leaf in leaves:
         found[f"{leaf.path}.requires_grad"] = leaf.tensor.requires_grad
@@ -40,7 +41,8 @@ def conditions(leaves: Sequence[Held], held: Reachable) -> Conditions:
 
 
 def hooks_of_all_modules() -> int:
-    """The number of hooks that PyTorch calls for every module, but for those with which we trace a step elsewhere."""
+    """The number of hooks that PyTorch calls for every module, without those with which another thread traces a
+    step."""
     return _hooks(nn.modules.module, HOOKS_OF_ALL_MODULES)
 
 
@@ -54,4 +56,4 @@ def _hooks(owner: object, names: Sequence[str]) -> int:
 
 
 _TRACES_STEPS = "workbench.capturing.step_parts"
-"""The module of the hooks with which another thread may be tracing a step at the moment."""
+"""The module that defines the hooks with which another thread may be tracing a step."""

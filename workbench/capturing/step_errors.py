@@ -49,12 +49,12 @@ _REFUSED_BY_AUTOGRAD = {
         "Leave that tensor out, or give allow_unused=True",
     ),
 }
-"""A part of what PyTorch says, what that means, and what to do."""
+"""A part of PyTorch's message, its meaning, and the advice."""
 
 
 @contextlib.contextmanager
 def step_errors(name: str) -> Generator[None]:
-    """Translates what PyTorch raises inside. The user's own errors stay what they are."""
+    """Translates PyTorch's errors raised inside. The user's own errors stay unchanged."""
     try:
         yield
     except errors.WorkbenchError:
@@ -127,12 +127,12 @@ _BY_DATA = {
         "Give the layer the padded batch, and mask its results: torch.where(mask, out, 0)",
     ),
 }
-"""Code that decides by data, by a part of its file's path with the name of a function, or by the name of a function of
-torch alone: why, and what to do."""
+"""Code that depends on data, with the reason and the advice. A key is a part of the code's file path, perhaps with a
+function's name, or the name of a function of torch alone."""
 
 
 def _of_data(error: BaseException) -> tuple[str, str]:
-    """Says what reads a tensor's data, and what to do."""
+    """Returns the reason why the step reads a tensor's data, and the advice."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     files = [f"{each.f_code.co_filename.replace(chr(92), '/')} {each.f_code.co_name}" for each in frames]
     called = {getattr(each.f_locals.get("func"), "__name__", "") for each in frames}

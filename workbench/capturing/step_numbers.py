@@ -1,9 +1,9 @@
-"""Numbers that an optimizer reads from its own tensors, kept as tensors; and its calls on lists, one tensor at a time.
+"""Keeps the numbers that an optimizer reads from its own tensors as tensors, and splits its calls on lists of tensors.
 
-An optimizer counts its steps in a tensor and reads the count with `item()`, to correct its averages by
-`1 - beta ** step`. As a number it would be that of the traced step for ever. So `item()` inside of `step` gives a
-tensor of one element in 64 bits, as Python's numbers have, and what is computed of it is part of the graph. Where
-PyTorch takes only a number as factor, the product is written out.
+An optimizer counts its steps in a tensor and reads the count with `item()`, to correct its averages by `1 - beta **
+step`. As a Python number the count would stay that of the traced step. So `item()` inside `step` returns a tensor of
+one element in 64 bits, like Python's numbers, and all that is computed from it is part of the graph. If PyTorch only
+takes a number as factor, the product is written out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _WITH_VALUE: Final = ("addcmul", "addcmul_", "addcdiv", "addcdiv_")
 
 
 def step_call(func: Any) -> Callable[..., Any]:
-    """Returns the function to call in place of one of PyTorch's inside an optimizer's step, mostly itself."""
+    """Returns the function to call in place of a PyTorch function inside an optimizer's step, mostly that function
+    itself."""
     name = str(getattr(func, "__name__", ""))
     if name == "item":
         return _as_tensor
@@ -31,13 +32,15 @@ def step_call(func: Any) -> Callable[..., Any]:
 
 
 def _as_tensor(tensor: torch.Tensor) -> torch.Tensor:
-    """A count becomes a fraction as well: what is divided by it, or a power of it, has 64 bits in Python."""
+    """Returns the tensor's element as a float64 tensor, like Python's numbers; complex numbers and bools keep their
+    type."""
     numbers = tensor.detach().reshape(())
     return numbers if numbers.is_complex() or numbers.dtype is torch.bool else numbers.to(torch.float64)
 
 
 def _with_product(func: Any, name: str) -> Callable[..., Any]:
-    """A sum whose factor may be a tensor; with 16-bit floats computed in float32, and rounded once."""
+    """Wraps `add`, `sub`, `addcmul` or `addcdiv` so that `alpha` or `value` may be a tensor. With 16-bit floats and
+    such a factor it computes in float32 and rounds once."""
 
     def called(tensor: Any, *given: Any, **kwargs: Any) -> Any:
         factor = kwargs.get("value", kwargs.get("alpha"))
@@ -59,7 +62,8 @@ def _with_product(func: Any, name: str) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def lists_one_by_one() -> Generator[None]:
-    """PyTorch's functions of lists of tensors as calls for each: they refuse tensors in place of numbers."""
+    """Replaces PyTorch's functions of lists of tensors within the block by calls for each tensor: those functions
+    refuse tensors in place of numbers."""
     functions = [name for name in vars(torch) if name.startswith(LISTS)]
     with contextlib.ExitStack() as stack:
         for name in functions:
@@ -78,7 +82,7 @@ def _one_by_one(name: str) -> Callable[..., Any]:
 
 
 def _scalars(factors: Any) -> Any:
-    """The factors of a list of products, which may be one tensor of them."""
+    """The factors of a list of products, as a list if they are one tensor."""
     return list(factors) if isinstance(factors, torch.Tensor) and factors.dim() else factors
 
 

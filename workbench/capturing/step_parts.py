@@ -1,7 +1,7 @@
 """The part, the module and the line of each op of a training step, noted while the step is called on stand-ins.
 
-What autograd's engine calls lies in the backward pass, what an optimizer's `step` calls in the step. What is called
-outside of both belongs to the forward pass, unless it works on gradients: clipping them is part of the step.
+Ops that autograd's engine calls belong to the backward pass, ops that an optimizer's `step` calls to the step. All
+other ops belong to the forward pass, unless they work on gradients: clipping gradients is part of the step.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _DATA = cast(Any, torch.Tensor.data)
 _READS = frozenset(("numpy", "__array__", "__dlpack__", "data_ptr", "tolist", "__format__"))
 """Methods of a tensor that give its data to Python."""
 _PLACE = "workbench"
-"""The key under which a node of autograd's graph has the place of the call that made it."""
+"""The key in the metadata of an autograd node for the place of the call that made the node."""
 
 
 @dataclass(frozen=True)
@@ -52,30 +52,30 @@ class Known:
     """The paths of the user's inputs."""
 
     def strange(self, value: object) -> bool:
-        """True if it is a tensor with data that the trace did not find."""
+        """True if the value is a tensor with data that the trace did not find."""
         return isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor) and id(value) not in self.tensors
 
 
 class Parts(TorchFunctionMode):
-    """Notes for each op the part of the step, and for each call of a function of PyTorch's its place."""
+    """Notes the part of the step for each op, and the place of each call of a PyTorch function."""
 
     def __init__(
         self, name: str, paths: Mapping[int, str], outermost: CodeType, known: Known, left: StepTensors
     ) -> None:
-        """`name` is that of the step, `paths` are those of modules by `id`; `outermost` is the code below which the
-        user's own begins."""
+        """`name` is the step's name, `paths` are the modules' paths by `id`; `outermost` is the code below which the
+        user's own code begins."""
         super().__init__()
         self.name, self.paths, self.outermost, self.known, self._left = name, paths, outermost, known, left
         self.inside: list[str] = []
-        """The parts that are known from who calls, innermost last."""
+        """The parts that the callers determine, innermost last."""
         self.made: dict[int, tuple[torch.Tensor, Initial]] = {}
-        """Tensors that needed no data, by `id`, each with what makes it anew."""
+        """Tensors that were made without data, by `id`, each with a function that makes it again."""
         self.went_back = False
         """True once a backward pass was run."""
         self.idle = list[str]()
         """The optimizers' steps that find no gradient, in words."""
         self.reached = set[int]()
-        """The tensors, by `id`, that gradients of backward passes belong to."""
+        """The `id`s of the tensors that get gradients from backward passes."""
         self._modules: list[tuple[str, nn.Module]] = []
         self._thread = threading.get_ident()
         self._stack = ExitStack()
@@ -127,7 +127,7 @@ class Parts(TorchFunctionMode):
         return made
 
     def initial(self, tensor: torch.Tensor) -> Initial | None:
-        """Returns the function that makes such a tensor again, if making it needed no data."""
+        """Returns the function that makes the tensor again, if the tensor was made without data; else None."""
         known = self.made.get(id(tensor))
         return known[1] if known else None
 
@@ -192,7 +192,7 @@ class Parts(TorchFunctionMode):
             fx_traceback.current_meta.update(before)
 
     def _elsewhere(self) -> bool:
-        """True if another thread calls, which may train a model of its own meanwhile."""
+        """True in another thread, which may train a model of its own meanwhile."""
         return threading.get_ident() != self._thread
 
     def _into_module(self, module: nn.Module, _: object) -> None:
@@ -232,7 +232,7 @@ class Parts(TorchFunctionMode):
             self.inside.pop()
 
     def _within(self, function: Any) -> Any:
-        """The function, whose ops lie in the backward pass."""
+        """Returns the function so that its ops count as part of the backward pass."""
 
         def called(*args: Any, **kwargs: Any) -> Any:
             self.inside.append(BACKWARD)
@@ -244,7 +244,8 @@ class Parts(TorchFunctionMode):
         return called
 
     def _engine(self, engine: Any) -> Any:
-        """Autograd's engine, which tells for each of its nodes which call of the forward pass it belongs to."""
+        """Returns autograd's engine so that the ops of each node get the place of the forward call that made the
+        node."""
         run = self._within(engine)
 
         def called(outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
@@ -289,7 +290,7 @@ def _placing(meta: Mapping[str, Any]) -> Any:
 
 
 def nodes_behind(results: Iterable[object], before: Iterable[object] = ()) -> Iterator[Any]:
-    """The nodes of autograd's graph that made these tensors, each once, up to those of `before`."""
+    """Yields the nodes of autograd's graph that made these tensors, each once, up to the nodes in `before`."""
     left, seen = deque[Any](each.grad_fn for each in results if isinstance(each, torch.Tensor)), {None, *before}
     while left:
         node = left.popleft()

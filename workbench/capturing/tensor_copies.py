@@ -1,7 +1,7 @@
-"""Copies of tensors that lie as the originals do, and putting back what a call changed.
+"""Copies of tensors with the originals' strides, and contexts that put back what a call changed.
 
-A parameter stays the object that it is while a step is called on tensors without data. So its memory, its gradient and
-its hooks are within the step's reach, and would be those of tensors without data afterwards.
+A parameter stays the same object while a step is called on tensors without data. So the step could replace its memory,
+its gradient and its hooks by those of tensors without data.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from workbench.operators.tensors.tensor_memory import copied, plain
 
 
 def copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The same numbers under the same strides; tensors that share memory have copies that do."""
+    """Returns copies with the same numbers and strides; copies of tensors that share memory share memory, too."""
     storages: dict[int, torch.UntypedStorage] = {}
     made: list[torch.Tensor] = []
     for tensor in tensors:
@@ -44,10 +44,10 @@ def copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def apart(tensors: Sequence[torch.Tensor], held: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-    """The tensors under other names, and as copies where they share memory with each other or with what is `held`.
+    """Returns aliases of the tensors, or copies if they share memory with each other or with a `held` tensor.
 
-    Copies as well where they are not what their memory says, so that no capture sees a lazy negation, and where
-    inference mode made them, which export cannot change in place.
+    Lazy negations and conjugates become copies, so that no capture sees them. So do tensors from inference mode, which
+    export cannot change in place.
     """
     strided = (each for each in held if each.layout is torch.strided)
     memories = Counter(map(memory_of, [*tensors, *strided]))
@@ -56,7 +56,7 @@ def apart(tensors: Sequence[torch.Tensor], held: Iterable[torch.Tensor]) -> list
 
 @contextlib.contextmanager
 def put_back(tensors: Iterable[torch.Tensor]) -> Generator[None]:
-    """Whatever is changed inside lies and holds its old numbers afterwards."""
+    """Puts back the shape, strides, memory and numbers of tensors that the block changes."""
     kept = [
         (each, each.is_leaf, version_of(each), each.detach(), each.detach().clone())
         for each in tensors
@@ -79,9 +79,9 @@ def put_back(tensors: Iterable[torch.Tensor]) -> Generator[None]:
 
 @contextlib.contextmanager
 def holding_as_before(containers: Iterable[object]) -> Generator[None]:
-    """Lists, dicts and the attributes of objects hold afterwards what they held before, whatever was put into them.
+    """Puts back the contents of lists and dicts and the attributes of objects after the block.
 
-    The variables of functions that had tensors have these again.
+    Variables of functions that held a tensor hold it again.
     """
     containers = list(containers)
     functions = [each for each in containers if isinstance(each, types.FunctionType)]
@@ -102,13 +102,13 @@ def holding_as_before(containers: Iterable[object]) -> Generator[None]:
 
 
 def _tensor(place: dict[str, object] | types.CellType, name: str) -> list[torch.Tensor]:
-    """The tensor that a variable has, if it has one."""
+    """The tensor that a variable holds, as a list; empty if the variable holds none."""
     value = value_of(place, name)
     return [value] if isinstance(value, torch.Tensor) else []
 
 
 def value_of(place: dict[str, object] | types.CellType, name: str = "") -> object:
-    """Returns the value of a variable; None where it has none yet."""
+    """Returns the value of a variable; None if the variable has no value yet."""
     try:
         return place.cell_contents if isinstance(place, types.CellType) else place.get(name)
     except ValueError:
@@ -124,7 +124,7 @@ def assign(place: dict[str, object] | types.CellType, name: str, value: object) 
 
 
 def stores_of(container: object) -> list[Store]:
-    """The lists and dicts that a container is, or has its attributes in: a module has several."""
+    """The lists and dicts with the contents or attributes of a container: a module has several."""
     if isinstance(container, types.FunctionType):
         return []
     if isinstance(container, (list, dict)):
@@ -135,14 +135,14 @@ def stores_of(container: object) -> list[Store]:
 
 
 def _same(now: Store, before: Store) -> bool:
-    """True if they hold the very same objects, under the same keys."""
+    """True if both hold the very same objects, under the same keys."""
     if isinstance(now, dict) and isinstance(before, dict):
         return _same(list(now), list(before)) and _same(list(now.values()), list(before.values()))
     return len(now) == len(before) and all(one is other for one, other in zip(now, before, strict=True))
 
 
 def lies(tensor: torch.Tensor) -> tuple[object, ...]:
-    """Shape, strides and place in memory, which `t_`, `resize_` or `set_` change."""
+    """A tensor's shape, strides and place in memory, which `t_`, `resize_` or `set_` change."""
     if tensor.layout is not torch.strided:
         return (tensor.shape,)
     return memory_of(tensor), tensor.storage_offset(), tensor.shape, tensor.stride()
@@ -150,8 +150,8 @@ def lies(tensor: torch.Tensor) -> tuple[object, ...]:
 
 @contextlib.contextmanager
 def tensors_as_before(tensors: Iterable[torch.Tensor]) -> Generator[None]:
-    """Memory, gradients, hooks and attributes of tensors are afterwards what they were, and what requires a gradient
-    does so again."""
+    """Puts back the memory, gradients, hooks and attributes of tensors after the block, and lets those require
+    gradients that did before."""
     kept = [_Kept.of(each) for each in tensors]
     try:
         yield
@@ -162,7 +162,7 @@ def tensors_as_before(tensors: Iterable[torch.Tensor]) -> Generator[None]:
 
 @dataclass(frozen=True)
 class _Kept:
-    """The parts of one tensor."""
+    """One tensor, with the parts that are put back."""
 
     tensor: torch.Tensor
     data: torch.Tensor
@@ -210,8 +210,8 @@ def _moved(tensor: torch.Tensor, data: torch.Tensor) -> bool:
 
 @contextlib.contextmanager
 def generators_and_settings() -> Generator[list[str]]:
-    """Names, after the block, what it changed of Python's, numpy's and PyTorch's generators and settings, and puts
-    them back."""
+    """Yields a list; after the block the list has the generators and settings of Python, numpy and PyTorch that the
+    block changed. They are put back."""
     kept = [(name, read(), read, put) for name, read, put in _SURROUNDINGS]
     changed: list[str] = []
     try:

@@ -1,9 +1,9 @@
 """Tensors that a training step changes besides parameters and buffers: gradients, and the states of optimizers.
 
 Each such tensor has a place, a parameter's `.grad` or an entry of an optimizer's state. A place may be empty before the
-first step, and a gradient is dropped again by `zero_grad()`. A graph has no empty places, so an empty one is given the
-tensor that makes the first step come out like all later ones: zeros for a gradient that a step adds to, and what the
-optimizer itself would begin with for its state.
+first step, and `zero_grad()` drops a gradient again. A graph has no empty places, so an empty place gets a tensor from
+which the first step computes like all later steps: zeros for a gradient that a step adds to, and the optimizer's own
+initial tensor for its state.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from workbench.operators.tensors.reachable_tensors import Held, Reachable
 from workbench.operators.tensors.same_value import differing, same_value
 
 Initial = Callable[[], torch.Tensor]
-"""Makes the tensor that stands in an empty place before the first step."""
+"""Makes the tensor for a place that is empty before the first step."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Place:
     read: Callable[[], torch.Tensor | None]
     put: Callable[[torch.Tensor | None], None]
     initial: Initial | None = None
-    """For a place that may be empty."""
+    """Makes the tensor for the place, if the place may be empty."""
     emptied: bool = False
-    """Whether the step leaves it empty, as `zero_grad()` does."""
+    """True if the step leaves the place empty, as `zero_grad()` does."""
 
     def now(self) -> torch.Tensor:
-        """The tensor there, or the one that stands for an empty place."""
+        """The tensor in the place, or the initial tensor for an empty place."""
         found = self.read()
         if found is not None:
             return found
@@ -54,7 +54,7 @@ class Place:
 
 @dataclass(frozen=True)
 class _Owner:
-    """An optimizer, and how to find it again."""
+    """An optimizer's path, and a function that returns the optimizer."""
 
     path: str
     read: Callable[[], Optimizer]
@@ -72,28 +72,29 @@ class TrainingState:
 
     name: str
     leaves: tuple[Held, ...]
-    """Tensors that have gradients of their own, or may have: also frozen parameters, and all that an optimizer has."""
+    """Tensors that have a gradient of their own or may get one: also frozen parameters, and all tensors of
+    optimizers."""
     owners: tuple[_Owner, ...]
     held: Reachable
     target: object
     named: Named
-    """Values that its code named in Python at the trace."""
+    """The values that the step's code named in Python at the trace."""
     before: Conditions
     """Flags of modules and parameters at the trace."""
     groups: tuple[tuple[int, ...], ...] = ()
-    """The parameters of each group by `id`; `leaves` keep them."""
+    """The `id`s of the parameters in each parameter group; `leaves` keep these parameters alive."""
     had: Mapping[str, bool] = field(default_factory=dict[str, bool])
-    """Whether a leaf had a gradient at the trace, of those to which the step itself gives none."""
+    """For each leaf that gets no gradient from the step itself: True if it had a gradient at the trace."""
     options: tuple[dict[str, object], ...] = ()
-    """Of each parameter group the numbers and flags, which are part of the graph."""
+    """The numbers and flags of each parameter group, which are part of the graph."""
     places: tuple[Place, ...] = field(default=())
-    """Those that the graph reads or changes."""
+    """The places that the graph reads or changes."""
     idle: tuple[str, ...] = ()
     """The optimizers' steps that find no gradient, in words."""
 
     @staticmethod
     def of(name: str, held: Reachable, target: object, named: Named) -> TrainingState:
-        """The state of a step that can reach these tensors and optimizers."""
+        """Returns the state of a step that can reach these tensors and optimizers."""
         owners = tuple(_Owner(path, cast("Callable[[], Optimizer]", read)) for path, read in held.optimizers.values())
         groups = tuple(tuple(map(id, _parameters(group))) for each in owners for group in each.read().param_groups)
         own = {key for group in groups for key in group}
@@ -103,7 +104,7 @@ class TrainingState:
         return replace(made, options=made._options())
 
     def walked(self, places: tuple[Place, ...], reached: Collection[int], idle: Sequence[str]) -> TrainingState:
-        """The state with these places, of a step whose backward passes reach the tensors with these `id`s."""
+        """Returns the state with these places, for a step whose backward passes reach the tensors with these `id`s."""
         filled = {place.path for place in places if place.kind == "gradient"}
         paths = [each.path for each in self.leaves if id(each.tensor) not in reached]
         had = {path: self.had[path] for path in paths if self.had[path] or f"{path}.grad" not in filled}
@@ -121,12 +122,12 @@ class TrainingState:
         return {(place.kind, place.path): place for place in places}
 
     def changed_options(self) -> str:
-        """The numbers of optimizers that are others than at the trace, by name."""
+        """The names of the optimizers' numbers that have changed since the trace."""
         pairs = zip(self.options, self._options(), strict=False)
         return ", ".join(dict.fromkeys(key for then, now in pairs for key in differing(then, now, _same_option)))
 
     def refuse_changed(self, graph: AtenGraph) -> None:
-        """Refuses a call under other conditions than at the trace: these are part of the graph."""
+        """Refuses a call under other conditions than at the trace: the conditions are part of the graph."""
         self._refuse_other_options()
         for leaf in self.leaves:
             if leaf.kind == "parameter" and leaf.read() is not leaf.tensor:
@@ -187,7 +188,7 @@ class TrainingState:
 
     @contextlib.contextmanager
     def as_before(self) -> Generator[None]:
-        """Gradients, optimizers' states and parameter groups are afterwards as they were, and so are versions."""
+        """Puts back gradients, optimizers' states and parameter groups after the block."""
         optimizers = [owner.read() for owner in self.owners]
         gradients = [(each.tensor, each.tensor.grad) for each in self.leaves]
         states = [{key: dict(entries) for key, entries in each.state.items()} for each in optimizers]
@@ -207,8 +208,8 @@ class TrainingState:
 
     @contextlib.contextmanager
     def holding(self, tensors: Mapping[str, torch.Tensor]) -> Generator[None]:
-        """The places hold these tensors, by their paths, and no others are filled; what a call leaves there is
-        written into the tensors, and everything is put back."""
+        """Fills the places with these tensors, by their paths, and empties the other gradients. After the block, copies
+        what a call left in a place into the place's tensor, and puts everything back."""
         with self.as_before(), torch.enable_grad():
             for leaf in self.leaves:
                 leaf.tensor.grad = None
@@ -224,7 +225,7 @@ class TrainingState:
                         tensor.copy_(now)
 
     def settle(self, graph: AtenGraph, values: Sequence[torch.Tensor]) -> None:
-        """Puts the tensors of a run into their places, and empties those that the step empties."""
+        """Puts the tensors of a run into empty places, and empties the places that the step empties."""
         given = {slot.path: value for slot, value in zip(graph.inputs, values, strict=True)}
         for place in self.places:
             if place.emptied:
@@ -234,7 +235,7 @@ class TrainingState:
 
 
 def _hold_again(store: dict[str, Any], before: Mapping[str, Any]) -> None:
-    """Puts back what is another object by now, and leaves all else alone: other threads may read it."""
+    """Puts back entries that are other objects now, and leaves all other entries alone: other threads may read them."""
     for name in [name for name in store if name not in before]:
         del store[name]
     for name, value in before.items():
@@ -251,7 +252,7 @@ def _parameters(group: Mapping[str, Any]) -> Sequence[torch.Tensor]:
 
 
 def _same_option(one: object, other: object) -> bool:
-    """Sequences may have tensors in them, which are the same as long as they are the same object."""
+    """True if two options are equal; a tensor is only equal to itself, also in a sequence."""
     if isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
         pair = cast("Sequence[object]", one), cast("Sequence[object]", other)
         return len(pair[0]) == len(pair[1]) and all(map(_same_option, *pair))
@@ -284,9 +285,9 @@ def _state(owner: _Owner, key: Any, path: str, name: str) -> Place:
 def empty_before(
     state: TrainingState, before: Mapping[tuple[str, str], Place], made: Callable[[torch.Tensor], Initial | None]
 ) -> Iterator[Place]:
-    """The places that a call filled, each with what stands there before the first step.
+    """Yields the places that a call filled, each with a function that makes its tensor for the first step.
 
-    `made` says how a tensor was made, if that needed no data.
+    `made` returns such a function for a tensor that was made without data.
     """
     owners: dict[int, Place] = {}
     for key, place in state.found().items():
@@ -314,7 +315,8 @@ def empty_before(
 
 
 def _initial_momentum(state: TrainingState, place: Place, now: torch.Tensor) -> Initial | None:
-    """SGD begins with the first gradient itself, which is what it would make of zeros unless it dampens."""
+    """Makes zeros for the momentum of SGD. SGD itself begins with the first gradient, which it would also compute from
+    zeros, unless it dampens. Returns None for other states."""
     if not place.path.endswith(".momentum_buffer"):
         return None
     optimizers = [owner.read() for owner in state.owners if place.path.startswith(f"{owner.path}.state[")]

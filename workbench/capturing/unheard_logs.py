@@ -1,4 +1,4 @@
-"""Messages to loggers that nobody would hear: they need not break a graph."""
+"""Log messages that are not printed, and so need not break a graph."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from types import FunctionType, MethodType
 
 
 class UnheardLogs(set[Callable[..., object]]):
-    """Dynamo's set of methods of loggers whose calls it leaves out, with those that print nothing: the logger is set to
-    a higher level, or the method prints a message in its first call alone, as `warning_once` of transformers.
+    """Dynamo's set of logger methods whose calls it leaves out, extended by methods that print nothing: the logger is
+    set to a higher level, or the method prints a message in its first call alone, like `warning_once` of transformers.
 
-    A message that is printed in each call breaks the graph, so that it is printed in each run. So does a method that
-    is not logging's own: it may return something, or have effects that are no message.
+    A message that each call prints breaks the graph, so that each run prints it. So does a method that is not logging's
+    own: it may return something, or have effects that are no message.
     """
 
     def __contains__(self, method: object) -> bool:
@@ -32,7 +32,7 @@ def _is_unheard(method: object) -> bool:
 
 
 def _level(function: object) -> int | None:
-    """The level at which a method of logging itself logs; none for the method that a subclass has in its place."""
+    """The level at which a method of `logging` itself logs; None for any other function, also a subclass's method."""
     if not isinstance(function, FunctionType) or function.__globals__ is not logging.__dict__:
         return None
     return logging.getLevelNamesMapping().get(function.__name__.upper())
@@ -43,7 +43,8 @@ def _as_transformers_has_it(self: logging.Logger, *args: object, **kwargs: objec
 
 
 def _passed_on(function: object) -> str | None:
-    """The name of the method that a function passes its arguments on to, and does nothing else."""
+    """The name of the method that a function passes its arguments on to, if the function does nothing else; else
+    None."""
     if not isinstance(function, FunctionType) or len(function.__code__.co_names) != 1:
         return None
     (name,) = function.__code__.co_names

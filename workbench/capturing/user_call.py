@@ -1,4 +1,4 @@
-"""The call that is captured: its inputs and results taken out of their containers, and how the user writes each."""
+"""The captured call: takes inputs and results out of their containers, and names each as the user writes it."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def call_target(target: Target, args: tuple[object, ...], kwargs: Mapping[str, o
 
 
 def fresh(function: Target) -> FunctionType:
-    """The function with a code object of its own: Dynamo keeps what it compiled by code object, and stops after a few,
-    so this makes each trace the first."""
+    """Returns the function with a new code object. Dynamo keeps compiled code by code object, and stops after a few
+    versions, so each trace has a code object of its own."""
     known = cast("FunctionType", function)
     return FunctionType(known.__code__.replace(), known.__globals__, known.__name__)
 
@@ -52,12 +52,12 @@ def flatten_inputs(inputs: Sequence[object], kwargs: Mapping[str, object], name:
 def call_arguments(
     tree: Tree, tensors: Sequence[torch.Tensor], classes: containers.Classes
 ) -> tuple[tuple[object, ...], dict[str, object]]:
-    """The positional and keyword arguments of a call, with these tensors in them."""
+    """Returns the positional and keyword arguments of a call, with these tensors in them."""
     return cast("tuple[tuple[object, ...], dict[str, object]]", containers.rebuild(tree, list(tensors), classes))
 
 
 def flatten_outputs(returned: object, given: CallContainers, name: str) -> tuple[Tree, containers.Flat]:
-    """Takes apart the result of a call, and the contents of the containers that it was given and changed."""
+    """Takes apart the result of a call, and the containers in its arguments, which the call may have changed."""
     try:
         return given.after(returned)
     except containers.NotATree as error:
@@ -75,7 +75,7 @@ CONTAINERS = (
 
 
 def _how_to_register(value: object) -> str:
-    """Says how an object becomes a container that PyTorch, and so the workbench, knows; or what to give instead."""
+    """Says how to register an object's class as a container with PyTorch, or what to give instead of the object."""
     if isinstance(value, np.ndarray):
         return "Of an array of numpy give the tensor: torch.from_numpy(array)"
     if isinstance(value, (nn.Module, torch.optim.Optimizer)):
@@ -113,7 +113,7 @@ def input_paths(target: Target, inputs: Sequence[object], kwargs: Mapping[str, o
 
 
 def user_path(path: str, positional: list[str]) -> str:
-    """`[0][1]['a']`, a place in `(inputs, kwargs)`, as the user would write it: `y['a']`."""
+    """Returns a place in `(inputs, kwargs)`, such as `[0][1]['a']`, as the user would write it: `y['a']`."""
     if path.startswith("[1]"):
         return "kwargs" + path.removeprefix("[1]")
     index, rest = path.removeprefix("[0][").split("]", 1)
@@ -121,7 +121,8 @@ def user_path(path: str, positional: list[str]) -> str:
 
 
 def call_form(tree: Tree) -> str:
-    """The inputs of a call, a pair of positional and keyword ones, as they stand between a call's parentheses."""
+    """Writes the inputs of a call, a pair of positional and keyword inputs, as they stand between a call's
+    parentheses."""
     positional, keywords = tree.items
     given = [describe(item) for item in positional.items]
     given += [f"{key}={describe(item)}" for key, item in zip(keywords.keys, keywords.items, strict=True)]
@@ -129,7 +130,7 @@ def call_form(tree: Tree) -> str:
 
 
 def describe(tree: Tree) -> str:
-    """The containers as one would write them, tensors as dots."""
+    """Writes containers as in Python, with dots for tensors."""
     if tree.kind == "leaf":
         return "·"
     if tree.kind == "constant" and tree.constant is not None:
@@ -148,13 +149,15 @@ def describe(tree: Tree) -> str:
 
 
 def input_as_written(placeholder: str) -> str:
-    """`fc1.weight` for `L_self_modules_fc1_parameters_weight_`, `x` for `L_x_`."""
+    """Returns the user's name of a placeholder: `fc1.weight` for `L_self_modules_fc1_parameters_weight_`, `x` for
+    `L_x_`."""
     path = re.sub(r"^[LG]_(self_|fn_(?=(modules|parameters|buffers)_))?", "", placeholder).strip("_")
     return re.sub(r"(^|_)(modules|parameters|buffers)_", lambda found: "." if found.group(1) else "", path)
 
 
 def module_as_written(source: str) -> str:
-    """`layers.3` for `L['self'].layers.3`, `model.layers.3` for `G['model'].layers.3`."""
+    """Returns the user's name of a module: `layers.3` for `L['self'].layers.3`, `model.layers.3` for
+    `G['model'].layers.3`."""
     found = re.match(r"[LG]\['(\w+)'\]\.?", source)
     if not found:
         return source

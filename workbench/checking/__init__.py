@@ -1,1 +1,1 @@
-"""`j.check()`: comparing tensors, the reference in 64 bits, the errors that rounding explains."""
+"""`j.check()`: compares tensors with a reference in 64 bits, and allows the errors that rounding explains."""

@@ -1,4 +1,4 @@
-"""The answer of `j.check()`: a record, and how it reads."""
+"""The answer of `j.check()`: a record, and its text."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The answer of `j.check()`. It is true in an `if` when everything agrees.
+    """The answer of `j.check()`, which is true in an `if` when all results agree.
 
-    `text()` has a line for each result, `outputs` a row: our error, PyTorch's own, and what is allowed, each element
-    having a bound of its own. What is compared with what, and what the columns mean, is in docs/checking.md.
+    `text()` has a line for each result, `outputs` a row: our error, PyTorch's own, and the allowed error; each element
+    has a bound of its own. docs/checking.md describes the comparisons and the columns.
     """
 
     stage: str
     results: tuple[OutputCheck, ...]
     hint: str = ""
-    """A possible cause of a failure, where one is known."""
+    """A possible cause of a failure; empty if none is known."""
 
     @property
     def ok(self) -> bool:
@@ -47,7 +47,7 @@ class Check:
 
     @property
     def mismatches(self) -> int:
-        """Elements beyond the tolerance, over all outputs; an output of another shape counts with all it has."""
+        """Elements beyond the tolerance, over all outputs; in an output of another shape all elements count."""
         return sum(result.mismatches for result in self.results)
 
     @property
@@ -56,7 +56,7 @@ class Check:
 
     @property
     def outputs(self) -> pd.DataFrame:
-        """One row an output, and one a mutated input."""
+        """A table with a row for each output and for each mutated input."""
         columns = (
             *("output", "type", "ok", "elements", "mismatches", "max_abs", "max_rel"),
             *("pytorch", "bound", "used", "rule", "reference", "rtol", "atol", "problem"),
@@ -74,7 +74,7 @@ class Check:
         return text if self.ok else f"{self.mismatches} mismatches, {text}"
 
     def text(self) -> str:
-        """The answer with a line for each output: our error, PyTorch's own, and what is allowed."""
+        """Returns the answer with a line for each output: our error, PyTorch's own, and the allowed error."""
         lines = [f"{'ok' if self.ok else 'FAILED'} at stage {self.stage}: {self._summary()}"]
         lines += [f"  {_line(result)}" for result in self.results]
         return "\n".join([*lines, *([f"  {self.hint}"] if self.hint else [])])
@@ -94,7 +94,7 @@ def _line(result: OutputCheck) -> str:
 
 
 def _used(part: float) -> str:
-    """The largest part of its own bound that any element uses, which need not be the one with the largest error."""
+    """Says the largest part of its own bound that any element uses. The element with the largest error may use less."""
     if part <= 1:
         return f"no element uses more than {part:.0%} of its own"
     return f"exceeded up to {part:.3g} times" if math.isfinite(part) else "exceeded"

@@ -1,13 +1,13 @@
-"""The part of a result that is rounding: the function computed again with every rounding drawn by lot.
+"""Finds the part of a result that is rounding: computes the function again with every rounding drawn by lot.
 
-A float keeps so many binary digits and each op rounds to them, up or down. Which way is an accident of the order of a
-sum, of a library, of a processor; so all ways are equally right, and how far results lie apart when the ways are drawn
-by lot (stochastic rounding, a kind of Monte Carlo arithmetic) is how much of a result is an accident. This needs no
-knowledge of the program: errors cancel, grow or are damped here as they do there.
+A float has a fixed number of binary digits, and each op rounds to them, up or down. The direction depends on the order
+of a sum, on the library and on the processor, so all directions are equally right. If they are drawn by lot (stochastic
+rounding, a kind of Monte Carlo arithmetic), the distance between the results is the part that rounding decides. This
+needs no knowledge of the program: errors cancel, grow or are damped here as in the program.
 
-Each op is computed in 64 bits and its result rounded by lot to the type it has in the program: to one of the two
-neighbours, the nearer one more often; a number that the type holds stays what it is. Within an op there are roundings
-too:
+Each op is computed in 64 bits, and its result is rounded by lot to the type that it has in the program: to one of the
+two neighbours, more often to the nearer one. A number that the type holds stays unchanged. Roundings within an op are
+drawn, too:
 
 * **Sums.** Adding n terms one after the other rounds n - 1 partial sums, each by up to half a unit u. For terms in
   random order the partial sum after k of them is k/n of the total S, give or take sqrt(k(n-k)/n) of the terms' spread:
@@ -16,16 +16,17 @@ too:
   lie in memory in some order (a gradient that a pool has spread over each image) have partial sums that may be far
   larger than the total, and adding a number again and again rounds the same way each time: so half of the draws of a
   `sum` or `mean` take the partial sums as the terms lie, and round equal terms alike.
-* **Sums by index** (`index_add`, `scatter_add`, `index_put`) are stored after each addition, in 16 bits if these are
-  the result's.
-* **Products of many** (`prod`, `cumprod`) are made in any order: of pairs, and pairs of these, or one after the other.
-  The product of a stretch of the factors may be too small or too large for the type.
+* **Sums by index** (`index_add`, `scatter_add`, `index_put`) are stored after each addition, in 16 bits if the
+  result has 16.
+* **Products of many** (`prod`, `cumprod`) are computed in a random order. The product of some of the factors may be
+  too small or too large for the type.
 * **Functions.** Libraries of vector functions (exp, tanh, erf, the roots of odd norms and so on) promise four units.
 * **Norms, softmax, hardswish and the like** are written out in simpler ops, each with its own roundings.
-* **Attention** is computed step by step, as PyTorch does it in one of its ways.
-* **The user's own operators** are computed by their Python, op by op, each stored in the type it has there. One in
-  which no op of PyTorch's computes (compiled code, numpy) has no visible inside and counts as a library's function.
-* **Terms added to a product** (a bias) may find it stored already, in 16 bits if these are the result's.
+* **Attention** is computed step by step, as in one of PyTorch's own ways.
+* **The user's own operators** run their Python, op by op; each result is stored in the type that it has there. An
+  operator in which no op of PyTorch computes (compiled code, numpy) cannot be opened, and counts as a function of a
+  library.
+* **Terms added to a product** (a bias) may be added after the product is stored, in 16 bits if the result has 16.
 
 16-bit types are summed in 32 bits.
 """
@@ -68,7 +69,7 @@ CORRECTLY_ROUNDED: Final = frozenset(
     leaky_relu reciprocal nan_to_num logical_not isnan isinf ldexp hardshrink softshrink
     """.split()  # noqa: SIM905
 )
-"""Pointwise ops that round nothing but their result."""
+"""Pointwise ops that round only their result."""
 
 
 def spacing(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -80,7 +81,7 @@ def spacing(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def drawn(values: torch.Tensor, dtype: torch.dtype, lot: torch.Generator) -> torch.Tensor:
-    """64-bit values as `dtype`, each rounded up or down by lot; those that `dtype` holds are left alone."""
+    """64-bit values as `dtype`, each rounded up or down by lot; values that `dtype` holds stay unchanged."""
     if values.is_complex():
         parts, size = torch.view_as_real(values), values.abs().unsqueeze(-1).expand(*values.shape, 2)
         return torch.view_as_complex(_drawn(parts, size, dtype.to_real(), lot).to(dtype.to_real()).contiguous())
@@ -98,17 +99,18 @@ def _drawn(values: torch.Tensor, size: torch.Tensor, dtype: torch.dtype, lot: to
 
 @contextmanager
 def roundings_drawn(seed: int) -> Generator[None]:
-    """The function in its own types, its roundings drawn by lot; layers that oneDNN computes whole are taken apart.
+    """A context in which a function computes in its own types with roundings drawn by lot; layers that oneDNN computes
+    whole are taken apart.
 
-    In turn: PyTorch's switch of oneDNN is one for all threads, and so is its engine of gradients.
+    Threads take turns: all share PyTorch's switch of oneDNN, and its engine of gradients.
     """
     with turn(), also_going_back(_Whole()), Rounded(seed):
         yield
 
 
 class _Whole(TorchFunctionMode):
-    """Attention before PyTorch chooses how to compute it: some ways store no step in 16 bits, others all of them. And
-    recurrent layers without oneDNN, for the length of a call."""
+    """Computes attention step by step, before PyTorch chooses a way: some ways store no step in 16 bits, others all of
+    them. Computes recurrent layers without oneDNN."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.nn.functional.scaled_dot_product_attention:
@@ -118,7 +120,7 @@ class _Whole(TorchFunctionMode):
 
 
 class Rounded(TorchDispatchMode):
-    """The function in its own types, each op's result computed in 64 bits and rounded by lot."""
+    """Computes a function in its own types: each op's result in 64 bits, then rounded by lot."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
@@ -153,7 +155,7 @@ class Rounded(TorchDispatchMode):
         return native
 
     def _own(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
-        """An operator of the user's: its ops one by one; as a library's function if none of them computes."""
+        """Computes a user's operator: its ops one by one, or, if none of them computes, as a library's function."""
         before, generator = self.computed, self.lot.get_state()
         written, wide_given = _written(func, args, kwargs), self._wide((args, kwargs))
         native = call_inside(func, self, self.around, args, kwargs)
@@ -171,7 +173,7 @@ class Rounded(TorchDispatchMode):
         return native
 
     def _wide(self, given: tuple[Any, Any]) -> tuple[Any, Any] | None:
-        """Copies of an op's arguments in 64 bits; None where they cannot be."""
+        """Copies of an op's arguments in 64 bits; None if an argument cannot be widened."""
         try:
             return tree_map(_own, all_wide(given, WIDE), given)
         except CannotWiden:
@@ -190,12 +192,12 @@ class Rounded(TorchDispatchMode):
 
 
 def _own(wide: object, given: object) -> object:
-    """A copy, where widening has not made one already."""
+    """A copy of the tensor, unless widening has made one already."""
     return wide.clone() if isinstance(wide, torch.Tensor) and wide is given else wide
 
 
 def _untouched(func: Any, written: Sequence[torch.Tensor]) -> bool:
-    """Ops that make no number: views, and those whose numbers are drawn already."""
+    """True for ops that make no number: views, and random ops, whose numbers are drawn already."""
     views = any(each.alias_info is not None for each in schema_of_op(func).returns) and not written
     return views or torch.Tag.nondeterministic_seeded in func.tags
 
@@ -204,7 +206,7 @@ _MOVES: Final = frozenset("clone copy_ _to_copy contiguous empty_like zeros_like
 
 
 def _only_moves(func: Any, args: Any, kwargs: Any) -> bool:
-    """True if an op computes nothing: it makes a tensor, looks at one in another way, or copies it."""
+    """True if an op computes nothing: it makes, views or copies a tensor."""
     name, tensors = _name(func), tensors_in((args, kwargs))
     return not tensors or name in _MOVES or name.startswith("new_") or _untouched(func, _written(func, args, kwargs))
 
@@ -225,7 +227,7 @@ def _has_wide(given: Any, native: Any) -> bool:
 
 
 def _half_of(native: Any) -> torch.dtype | None:
-    """The 16-bit type of a result."""
+    """The 16-bit type of a result; None if no result has one."""
     kinds = (each.dtype for each in tensors_in(native))
     return next((kind for kind in kinds if kind in (torch.float16, torch.bfloat16)), None)
 
@@ -233,7 +235,7 @@ def _half_of(native: Any) -> torch.dtype | None:
 def _with_addend(
     func: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[Callable[[], torch.Tensor], torch.Tensor] | None:
-    """A product and what is added to it, of ops that do both."""
+    """A function for the product, and the term that is added, of ops that do both; None for other ops."""
     if name in ("convolution", "_convolution") and args[2] is not None:
         bias = args[2].reshape(-1, *[1] * (args[1].dim() - 2))
         return lambda: func(args[0], args[1], None, *args[3:], **kwargs), bias
@@ -244,7 +246,8 @@ def _with_addend(
 
 
 _SCALED: Final[Mapping[str, int]] = MappingProxyType({"add": 1, "sub": 1, "rsub": 0})
-"""Ops with a factor, `alpha`, of the operand in this place: it is multiplied first, or in one step with the sum."""
+"""Ops with a factor `alpha` for the operand in this place. The factor is multiplied first, or in one step with the
+sum."""
 
 
 class _Inside(TorchDispatchMode):
@@ -254,7 +257,7 @@ class _Inside(TorchDispatchMode):
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self.lot, self.kind, self.half = lot, kind, torch.finfo(kind).eps / 2
         self.stored = stored
-        """The 16-bit type of the op's result, if it is one."""
+        """The 16-bit type of the op's result; None if the result has another type."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         args, kwargs = tuple(args), dict(kwargs or {})
@@ -301,7 +304,8 @@ class _Inside(TorchDispatchMode):
         return self._made(func, func(*args, **kwargs), max(off / math.sqrt(3), library))
 
     def _chain(self, func: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Products of many: also of any stretch of the factors, which may be too small or too large for the type."""
+        """Computes a product of many factors in a random order: the product of some factors may be too small or too
+        large for the type."""
         made = func(*args, **kwargs)
         if not (made.is_floating_point() or made.is_complex()) or not made.numel():
             return self._made(func, made, 0.0)
@@ -317,7 +321,7 @@ class _Inside(TorchDispatchMode):
         return self._made(func, found.reshape(made.shape), math.sqrt(max(count - 1, 0) / 3))
 
     def _stored_sum(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], source: int) -> Any:
-        """A sum by index, each of whose partial sums is rounded to the type of the result."""
+        """Computes a sum by index, in which each partial sum is rounded to the type of the result."""
         counts = tuple(
             torch.ones_like(each) if place == source else torch.zeros_like(each) if place == 0 else each
             for place, each in enumerate(args)
@@ -330,7 +334,7 @@ class _Inside(TorchDispatchMode):
         return self._made(func, func(*args, **kwargs), off / math.sqrt(3))
 
     def _made(self, func: Any, made: Any, halves: float) -> Any:
-        """The results, off by so many half units, rounded by lot."""
+        """Returns the results, moved by up to so many half units, and rounded by lot."""
         if schema_of_op(func).is_mutable or any(each.alias_info is not None for each in schema_of_op(func).returns):
             return made
         rounds = bool(halves) or (torch.Tag.pointwise in func.tags and _name(func) not in _EXACT)
@@ -346,7 +350,7 @@ class _Inside(TorchDispatchMode):
         return drawn(value, narrow, self.lot).to(value.dtype)
 
     def off(self, value: Any, halves: float) -> Any:
-        """Each number off by up to so many half units of itself."""
+        """Moves each number by lot, by up to so many half units of itself."""
         if not halves or not isinstance(value, torch.Tensor) or not (value.is_floating_point() or value.is_complex()):
             return value
         units = 2 * torch.rand(value.shape, generator=self.lot, dtype=WIDE) - 1
@@ -360,7 +364,8 @@ _EXACT: Final = frozenset(
     hardshrink
     """.split()  # noqa: SIM905
 )
-"""Pointwise ops whose result is always a number of the type: where the type is 64 bits wide this cannot be seen."""
+"""Pointwise ops whose result is always a number of the type: in a type of 64 bits this cannot be seen from the
+result."""
 
 
 def _name(func: Any) -> str:
@@ -374,7 +379,7 @@ def _from_library(func: Any, name: str) -> bool:
 
 
 def _not_in_place(func: Any) -> Any:
-    """The op of single elements that computes what this one writes over its first operand."""
+    """The pointwise op that computes what an op in place writes over its first operand; None if there is none."""
     name = _name(func)
     if func.namespace != "aten" or not schema_of_op(func).is_mutable or name.startswith("_") or not name.endswith("_"):
         return None

@@ -1,6 +1,8 @@
-"""The tensors that a user's function holds, while a check calls it: what it changes or has widened are copies.
+"""Puts copies in place of the tensors that a user's function holds while a check calls the function, if the call
+changes or widens them.
 
-Other threads may read the same parameters, buffers and globals at that moment, so these stay as they are.
+Other threads may read the same parameters, buffers and globals at that moment, so the tensors themselves stay
+unchanged.
 """
 
 from __future__ import annotations
@@ -17,29 +19,31 @@ from workbench.ground.torch_inside.uncompiled_thread import uncompiled_here
 from workbench.operators.tensors.doubles import Doubles, alias
 
 Arithmetic = Callable[[Sequence[torch.Tensor]], AbstractContextManager[object]]
-"""A context to compute in, for the tensors that take part, which nobody else reads: it may give them other numbers."""
+"""Makes a context to compute in from the tensors that take part. Nobody else reads these tensors, so the context may
+give them other numbers."""
 
 
 def as_given(tensors: Sequence[torch.Tensor]) -> AbstractContextManager[object]:
-    """The arithmetic that the function is written in."""
+    """The arithmetic in which the function is written: no context."""
     return nullcontext()
 
 
 @dataclass(frozen=True)
 class Holds:
-    """Tensors that a function holds."""
+    """The tensors that a function holds."""
 
     tensors: Sequence[torch.Tensor]
     changed: frozenset[int]
-    """By `id`, those that a call may change."""
+    """The `id`s of the tensors that a call may change."""
     trained: Sequence[torch.Tensor] | None = None
-    """For a step of training, those that may be given gradients."""
+    """For a step of training, the tensors that may get gradients."""
 
     @contextmanager
     def on_copies(self, given: Sequence[torch.Tensor], arithmetic: Arithmetic) -> Generator[None]:
-        """For a call of the function on `given`, which are copies.
+        """A context for a call of the function on `given`, which are copies.
 
-        PyTorch compiles the subgraphs of `cond` and its like, but neither in an arithmetic of ours nor on copies.
+        In this context PyTorch does not compile the subgraphs of `cond` and its like: it could not compile them in
+        another arithmetic or for copies.
         """
         if arithmetic is as_given and not self.changed and self.trained is None:
             yield
@@ -54,7 +58,7 @@ class Holds:
             yield
 
     def _pairs(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """The tensors with their doubles: copies of those in memory that changes, other names for the rest."""
+        """Pairs the tensors with their doubles: copies of tensors in memory that changes, aliases of all others."""
         every = list({id(each): each for each in (*self.tensors, *(self.trained or ()))}.values())
         known = [each for each in every if not each.is_meta and each.layout is torch.strided]
         memories = {memory_of(each) for each in known if id(each) in self.changed}

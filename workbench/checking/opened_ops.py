@@ -1,9 +1,10 @@
-"""Ops made of other ops, opened under a mode that computes in another arithmetic: the mode then sees every op inside.
+"""Opens ops that are made of other ops, under a mode that computes in another arithmetic: the mode then sees every op
+inside.
 
-Below autograd PyTorch gives a mode its composite ops (`linear`, `matmul`, `einsum`) whole, and an operator of the
-user's own as one op. A mode of ours and the modes around the function, which say of a wide tensor the type it has in
-the program, work inside of such an op as well. So a program computes the same whether its lines stand in the function
-or in an operator: a check of types in the operator passes as it did, and its roundings are drawn one by one.
+Below autograd PyTorch gives a mode its composite ops (`linear`, `matmul`, `einsum`) whole, and a user's own operator as
+one op. Here the mode works inside such an op as well, and so do the modes around the function, which give a wide tensor
+the type that it has in the program. So lines compute the same in the function and in an operator: a check of types in
+the operator passes as before, and the operator's roundings are drawn one by one.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from workbench.ground.torch_inside.higher_order import (
 from workbench.ground.torch_inside.operator_objects import cpu_kernels, has_kernel, kernels_in_words, overload_name
 
 PYTORCHS: Final = ("aten", "prims", "workbench")
-"""The namespaces whose ops are no operators of the user's."""
+"""The namespaces whose ops are not a user's operators."""
 _CPU: Final = cpu_kernels()
 _KERNEL: Final = re.compile(r"^(?:CPU|CompositeExplicitAutograd)\S*: registered at (.+):\d+", re.MULTILINE)
 _COMPILED: Final = (".cpp", ".cc", ".cxx", ".c", ".h", ".hpp", ".cu", ".hip")
 
 
 def is_composite(func: Any) -> bool:
-    """True for an op that is made of other ops by its definition."""
+    """True for an op that is defined by other ops."""
     name = func.name()
     made = has_kernel(name, "CompositeImplicitAutograd") and not has_kernel(name, "CPU")
     return made and not overload_name(func).endswith("out")
@@ -56,7 +57,8 @@ def call_inside(
     args: Sequence[object],
     kwargs: Mapping[str, object],
 ) -> Any:
-    """Computes an op by those inside of it, under the mode and those `around` the function, which PyTorch took off."""
+    """Computes an op by the ops inside it, under the mode and the modes `around` the function, which PyTorch has
+    switched off."""
     here = set(map(id, function_modes()))
     with ExitStack() as entered:
         entered.enter_context(functions_seen())
@@ -109,7 +111,7 @@ _MEANINGS: tuple[tuple[Any, Function], ...] = (
 
 
 def computed_inside(mode: type[TorchDispatchMode]) -> None:
-    """Lets functions that use such ops be called under a mode of this class."""
+    """Lets functions with the ops of `_MEANINGS`, such as `cond`, be called under a mode of this class."""
     for op, meaning in _MEANINGS:
 
         def rule(entered: TorchDispatchMode, *args: Any, _meaning: Function = meaning, **kwargs: Any) -> Any:

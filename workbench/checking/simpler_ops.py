@@ -1,4 +1,4 @@
-"""Ops written out in simpler ones, for the sake of the roundings that happen within them."""
+"""Ops written out in simpler ops, because of the roundings that happen within them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = torch.Tensor
 
 
 def products(factors: T) -> T:
-    """The product of all factors along the last axis: of pairs, then of pairs of these."""
+    """The product of all factors along the last axis: first of pairs, then of pairs of products."""
     while (count := factors.shape[-1]) > 1:
         paired = factors[..., 0 : count - 1 : 2] * factors[..., 1::2]
         factors = torch.cat([paired, factors[..., -1:]], -1) if count % 2 else paired
@@ -24,7 +24,8 @@ def products(factors: T) -> T:
 
 
 def running_products(factors: T, before: int = 0) -> T:
-    """The products of the factors up to each along the last axis, in pairs; so many ones `before` make other pairs."""
+    """The product of the factors up to each factor along the last axis, in pairs; `before` is the number of ones put in
+    front, which makes other pairs."""
     ones = factors.new_ones((*factors.shape[:-1], before))
     return _running_products(torch.cat([ones, factors], -1))[..., before:]
 
@@ -71,7 +72,7 @@ def _var_mean(
 
 
 def _var_mean_of_dims(x: T, dim: Sequence[int] | None, unbiased: bool = True, keepdim: bool = False) -> tuple[T, T]:
-    """The older form, which PyTorch's own norms call when they are written out."""
+    """The older overload of `var_mean`, which PyTorch's own norms call when they are written out."""
     return _var_mean(x, dim, correction=float(unbiased), keepdim=keepdim)
 
 
@@ -106,8 +107,8 @@ def _attention(
 
 
 def bias_apart(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A convolution's gradients, that of its bias as the sum that it is: its terms lie in memory in some order, and
-    where a pool has spread a gradient over each image, many of them are equal."""
+    """Returns a convolution's gradients, with the gradient of the bias as a plain sum: its terms lie in memory in some
+    order, and where a pool has spread a gradient over each image, many of them are equal."""
     gradient, (image, weight, _) = args[0], args[-1]
     bias = gradient.sum([dim for dim in range(gradient.dim()) if dim != 1])
     return (*func(*args[:-1], [image, weight, False])[:2], bias)
@@ -123,7 +124,7 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> T:
-    """`scaled_dot_product_attention`, each step stored in the type of the operands."""
+    """`scaled_dot_product_attention` in steps, each stored in the type of the operands."""
     if dropout_p:
         asked: dict[str, Any] = {"scale": scale, "enable_gqa": enable_gqa}
         return torch.nn.functional.scaled_dot_product_attention(
@@ -135,14 +136,14 @@ def attention(
 
 
 def _one_factor_a_channel(x: T, mean: T, rstd: T, weight: T | None, bias: T | None) -> T:
-    """Norms over channels as PyTorch computes them: where x is close to the mean, two large numbers cancel."""
+    """A norm over channels as PyTorch computes it: where x is close to the mean, two large numbers cancel."""
     factor = rstd if weight is None else rstd * weight
     addend = -mean * factor if bias is None else bias - mean * factor
     return x * factor + addend
 
 
 def _batch_norm(known: Callable[..., tuple[T, ...]], with_stats: bool) -> Callable[..., tuple[T, ...]]:
-    """`known` computes the statistics; the result is computed from them anew."""
+    """Returns a batch norm that takes the statistics from `known` and computes the result from them."""
 
     def normed(x: T, weight: T | None, bias: T | None, *rest: Any) -> tuple[T, ...]:
         _, mean, rstd, *running = known(x, weight, bias, *rest)
@@ -219,7 +220,7 @@ _BACKWARD: Final = tuple(
 STEP_BY_STEP: Final[Mapping[Any, Callable[..., Any]]] = MappingProxyType(
     {aten._scaled_dot_product_flash_attention_for_cpu.default: _attention}
 )
-"""Ops that PyTorch itself computes in steps as well, each stored in the type of the operands: `sdpa_kernel(MATH)`."""
+"""Ops that PyTorch itself can compute in steps, each stored in the type of the operands: `sdpa_kernel(MATH)`."""
 SIMPLER: Final[Mapping[Any, Callable[..., Any]]] = MappingProxyType(
     {**{each: _KNOWN[each] for each in (*_OF_PYTORCH, *_BACKWARD, *_DATA) if each in _KNOWN}, **_OWN}
 )

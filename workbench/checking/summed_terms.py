@@ -1,4 +1,4 @@
-"""Ops that add up: the argument with the terms of their sums, and the terms of each sum."""
+"""Ops that add up: the argument with the terms of their sums, and the number of terms in each sum."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import torch
 
 
 def _product(first: int, second: int, more: int = 0) -> Callable[[Any, Any], tuple[int, int]]:
-    """Sums of products and `more` terms: the operand with fewer numbers stands for the terms, each of which has one."""
+    """Sums of products and of `more` terms. The operand with fewer numbers stands for the terms: each has one of its
+    numbers."""
 
     def terms(args: Any, kwargs: Any) -> tuple[int, int]:
         a, b = args[first], args[second]
@@ -26,7 +27,7 @@ def _window(args: Any, kwargs: Any) -> tuple[int, int]:
 
 
 def _over_dims(place: int) -> Callable[[Any, Any], tuple[int, int]]:
-    """Sums over the dims that are given in this place, or by name."""
+    """Sums over the dims in the argument at this place, or in the argument `dim`."""
     return lambda args, kwargs: (0, _extent(args[0], args[place] if len(args) > place else kwargs.get("dim")))
 
 
@@ -34,7 +35,7 @@ NORMS: Final = ("linalg_vector_norm", "norm")
 
 
 def is_rooted(args: Any) -> bool:
-    """True if a norm is a root that a library takes: of an order that is neither 0, 1, 2 nor infinite."""
+    """True if a norm takes a root from a library: its order is neither 0, 1, 2 nor infinite."""
     order = args[1] if len(args) > 1 and args[1] is not None else 2
     return order not in (0, 1, 2) and not math.isinf(order)
 
@@ -50,10 +51,11 @@ def _named(x: torch.Tensor, dims: Any) -> list[int]:
 
 
 def error_in_order(x: torch.Tensor, dims: Any, lot: torch.Generator) -> torch.Tensor:
-    """The error of sums of 64-bit terms, flat and in half units, where each partial sum is rounded as the terms lie.
+    """The error of sums of 64-bit terms, flat and in half units, if each partial sum is rounded in the terms' order in
+    memory.
 
-    A number that is added again, while the sum grows within a power of two, is rounded by the same amount: so the
-    direction is drawn for a number, by a product of its bits with a random odd number, and adding 0 rounds nothing.
+    A number that is added again, while the sum grows within a power of two, is rounded by the same amount. So one
+    direction is drawn for each number, by a product of its bits with a random odd number; adding 0 rounds nothing.
     """
     summed = sorted(dim % x.dim() for dim in _named(x, dims))
     kept = [dim for dim in range(x.dim()) if dim not in summed]
@@ -65,14 +67,14 @@ def error_in_order(x: torch.Tensor, dims: Any, lot: torch.Generator) -> torch.Te
 
 
 def _bags(args: Any, kwargs: Any) -> tuple[int, int]:
-    """Sums and means of rows, up to those of the largest bag, of each perhaps a product; a maximum adds nothing up."""
+    """Sums and means of rows: up to the rows of the largest bag, each perhaps a product. A maximum adds nothing up."""
     (indices, offsets), mode = args[1:3], args[4] if len(args) > 4 else 0
     sizes = torch.diff(offsets, append=offsets.new_tensor([indices.numel()]))
     return 0, int(sizes.max()) + 1 if sizes.numel() and mode != 2 else 1
 
 
 def _bags_backward(args: Any, kwargs: Any) -> tuple[int, int]:
-    """A row's gradient: of all bags that it lies in, each a product or a share."""
+    """The gradient of a row: a sum over all bags that have the row, each term a product or a share."""
     indices = args[1]
     return 0, int(indices.unique(return_counts=True)[1].max()) + 1 if indices.numel() else 1
 
@@ -82,32 +84,33 @@ def _adaptive(args: Any, kwargs: Any) -> tuple[int, int]:
 
 
 def _window_backward(args: Any, kwargs: Any) -> tuple[int, int]:
-    """Of a convolution's gradients those of the weights are sums over all windows, those of the input over channels."""
+    """The gradients of a convolution: those of the weights are sums over all windows, those of the input over
+    channels."""
     gradient, weight = args[0], args[2]
     windows = gradient.numel() // max(gradient.shape[1], 1)
     return 0, max(windows, weight.numel() // max(min(weight.shape[:2]), 1))
 
 
 def _adaptive_backward(args: Any, kwargs: Any) -> tuple[int, int]:
-    """An element's gradient: of all windows that it lies in, which overlap by one element at most."""
+    """The gradient of an element: a sum over all windows that have it, which overlap by one element at most."""
     (gradient, image), dims = args[:2], args[0].dim() - 2
     sizes = zip(gradient.shape[-dims:], image.shape[-dims:], strict=True)
     return 0, math.prod(-(-windows // max(extent, 1)) + 1 for windows, extent in sizes)
 
 
 def _resized_backward(args: Any, kwargs: Any) -> tuple[int, int]:
-    """An image's gradient: of all pixels that read one, times rounded weights."""
+    """The gradient of an image's pixel: a sum over all pixels that read it, times rounded weights."""
     ratios = (-(-after // before) + 1 for after, before in zip(args[1], args[2][2:], strict=True))
     return 0, math.prod(ratios) + 1
 
 
 def _neighbours(count: int) -> Callable[[Any, Any], tuple[int, int]]:
-    """Interpolated images: each pixel is a sum over so many neighbours, times rounded weights."""
+    """Interpolated images: each pixel is a sum over `count` neighbours, times rounded weights."""
     return lambda args, kwargs: (0, count + 1)
 
 
 STORED_SUMS: Final[Mapping[str, int]] = {"index_add": 3, "scatter_add": 3, "scatter_reduce": 3, "index_put": 2}
-"""The argument with the added terms."""
+"""For each op the place of the argument with the added terms."""
 
 TERMS: Final[Mapping[str, Callable[[Any, Any], tuple[int, int]]]] = {
     **dict.fromkeys(("mm", "bmm", "mv", "dot", "vdot"), _product(0, 1)),
@@ -133,4 +136,4 @@ TERMS: Final[Mapping[str, Callable[[Any, Any], tuple[int, int]]]] = {
     "grid_sampler_2d": _neighbours(4),
     "grid_sampler_3d": _neighbours(8),
 }  # fmt: skip
-"""The argument with the terms of a sum, and the number of terms."""
+"""For each op a function that returns the place of the argument with a sum's terms, and the number of terms."""

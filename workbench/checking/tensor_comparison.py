@@ -1,14 +1,14 @@
-"""Are two tensors the same? The arithmetic behind `j.check()`.
+"""Compares two tensors: the arithmetic behind `j.check()`.
 
-An element of a float result agrees when it lies no farther from the reference than rounding explains
-(`workbench.checking.rounding_allowance`), or when it is PyTorch's own answer to the last place. So where a choice hangs
-on rounding (a comparison, an argmax, a number that overflows or just does not), PyTorch's answer in the given types is
-right as well, and so is one that comes up when roundings are drawn by lot. Whole numbers and booleans have to be one of
-these answers exactly.
+An element of a float result agrees if it lies no farther from the reference than rounding explains
+(`workbench.checking.rounding_allowance`), or if it is PyTorch's own answer to the last place. So if a choice depends on
+rounding (a comparison, an argmax, a number that just overflows or just does not), PyTorch's answer in the given types
+is right as well, and so is an answer that comes up when roundings are drawn by lot. Whole numbers and booleans have to
+be one of these answers exactly.
 
-NaN agrees with NaN and an infinity with the same infinity, and with nothing else. A wrong shape or element type is a
-failure of its own, whatever the values say. Tolerances that the person gives take the place of all this: `|got -
-reference| <= atol + rtol * |reference|`; an omitted one is the error that rounding explains.
+NaN agrees only with NaN, an infinity only with the same infinity. A wrong shape or element type is a failure of its
+own, whatever the values say. Tolerances that the user gives take the place of all this: `|got - reference| <= atol +
+rtol * |reference|`; in place of an omitted tolerance stands the error that rounding explains.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ GIVEN: Final = "given"
 HOPELESS: Final = 10.0
 """The factor of the allowance beyond which more draws cannot explain an element."""
 TELLING: Final = 8
-"""Draws that show what roundings can do. A number that was rounded to 16 bits on the way is one of two, and the lot
-decides between them: where half of all draws take the other one, so many miss that once in 256 times."""
+"""The number of draws that shows what roundings can do. A number that was rounded to 16 bits on the way is one of two
+numbers, and the lot decides between them: if half of all draws take the other one, so many draws miss it once in 256
+times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """The first element, in memory order of the output, that does not agree."""
+    """The first element that does not agree, in the output's order in memory."""
 
     output: str
     index: tuple[int, ...]
@@ -58,24 +59,25 @@ class Bad:
 
 @dataclass(frozen=True, slots=True)
 class OutputCheck:
-    """One output, or one mutated input, compared."""
+    """The comparison of one output or one mutated input."""
 
     name: str
     type: str
     elements: int
     mismatches: int
     max_abs: float
-    """Our largest error: the distance from the reference, or from PyTorch's answer where we agree with that."""
+    """Our largest error: the distance from the reference, or 0 where ours is PyTorch's infinity, NaN or whole
+    number."""
     max_rel: float
     """The largest relative error, over the elements whose expected value is larger than their bound."""
     pytorch: float
-    """PyTorch's own largest error, where finite."""
+    """PyTorch's own largest error, among finite errors."""
     bound: float
-    """The bound at the element where our error is largest; each has a bound of its own."""
+    """The bound at the element where our error is largest; each element has a bound of its own."""
     used: float
-    """The largest part of its bound that an element uses: above 1 something is wrong."""
+    """The largest part of its bound that an element uses: above 1 there is a mismatch."""
     rule: str
-    """The origin of that bound: exact, one unit, four times PyTorch's error, a spread of roundings, or given."""
+    """The origin of `bound`: exact, one unit, four times PyTorch's error, a spread of roundings, or given."""
     reference: str
     """The type that the reference is computed in."""
     rtol: float | None
@@ -100,7 +102,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """The tolerances that the person gives; None is the error that rounding explains."""
+    """The tolerances that the user gives; None stands for the error that rounding explains."""
 
     rtol: float | None
     atol: float | None
@@ -123,7 +125,7 @@ class Tolerance:
 def compare(
     pairs: Sequence[Pair], answers: Answers, *, rtol: float | None = None, atol: float | None = None
 ) -> tuple[OutputCheck, ...]:
-    """Every pair compared with PyTorch's result of the same call, within the given tolerances or the error that
+    """Compares every pair with PyTorch's result of the same call, within the given tolerances or the error that
     rounding explains."""
     tolerance = Tolerance(rtol, atol)
     if len(pairs) != len(answers.native):
@@ -254,12 +256,13 @@ def _same(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def _exactly(got: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Whole numbers, compared as such: 64 bits of a float do not hold all of them."""
+    """Compares whole numbers as such: 64 bits of a float do not hold all of them."""
     return got.cpu() == other.cpu()
 
 
 def _relative(distance: torch.Tensor, reference: torch.Tensor, allowed: torch.Tensor) -> torch.Tensor:
-    """Of the elements that are more than rounding: others may be any multiple of what is expected."""
+    """The relative errors of the elements whose expected value exceeds the bound: others may be any multiple of the
+    expected value."""
     found = torch.where(distance == 0, 0.0, distance / reference.abs())[reference.abs() > allowed]
     return torch.where(found.isnan(), math.inf, found)
 

@@ -1,10 +1,10 @@
 """PyTorch's results, which `j.check()` takes as right.
 
-The user's own function is called, never a record of it. It is called once as it is, in the types it is written in: that
-is **PyTorch's answer**. And once with every float widened to 64 bits: that is **the reference**, next to which
-PyTorch's answer has a rounding error as ours has. Where 64 bits are not possible (bits of a float read as an integer,
-eight-bit floats, a function that raises because of the type) the reference is computed in 32 bits; and where that fails
-too, PyTorch's answer is the reference.
+The user's own function is called, never a record of it. A call in the types in which the function is written gives
+**PyTorch's answer**. A call with every float widened to 64 bits gives **the reference**, from which PyTorch's answer
+differs by a rounding error, as ours does. If 64 bits are not possible (bits of a float read as an integer, eight-bit
+floats, a function that raises because of the type), the reference is computed in 32 bits; if that fails too, PyTorch's
+answer is the reference.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from workbench.operators.tensors import containers
 from workbench.operators.tensors.tensor_memory import copied, plain
 
 Evaluate = Callable[[Arithmetic], list[torch.Tensor]]
-"""Calls the function in an arithmetic: its outputs and mutated inputs."""
+"""Calls the function in an arithmetic, and returns its outputs and mutated inputs."""
 
 IN_GIVEN_TYPES = "the given types"
 
@@ -39,8 +39,8 @@ computed_inside(Rounded)
 
 @contextmanager
 def lots_put_back(drawn: bool = True) -> Generator[None]:
-    """Random numbers afterwards are as if none had been drawn. All threads draw from one generator, so it is left alone
-    where none are."""
+    """Puts back PyTorch's random generator after the block. All threads draw from this one generator, so it is left
+    alone if nothing is drawn."""
     if not drawn:
         yield
         return
@@ -53,7 +53,7 @@ def lots_put_back(drawn: bool = True) -> Generator[None]:
 
 @contextmanager
 def as_found(drawn: bool = True) -> Generator[None]:
-    """For calls of the user's function: no gradients, and random numbers afterwards as if there had been no call."""
+    """A context for calls of the user's function: no gradients, and the random generator is put back afterwards."""
     with lots_put_back(drawn), torch.no_grad():
         yield
 
@@ -64,7 +64,7 @@ class Answers:
 
     evaluate: Evaluate
     _runs: list[list[torch.Tensor] | None] = field(default_factory=list["list[torch.Tensor] | None"])
-    """None for a draw with which the function raises."""
+    """The results of each draw; None for a draw with which the function raises."""
 
     @cached_property
     def native(self) -> list[torch.Tensor]:
@@ -88,13 +88,14 @@ class Answers:
 
     @property
     def arithmetic(self) -> str:
-        """The type that the reference is computed in."""
+        """The type that the reference is computed in, and the ops that were computed in float32."""
         return self._reference[0]
 
     def _in(self, wide: torch.dtype, narrow: dict[str, None]) -> list[torch.Tensor] | None:
-        """The answer in wide floats; None where it raises, or is of another kind than the one in the given types.
+        """The answer in wide floats; None if the function raises, or if the answer has other shapes or kinds of numbers
+        than in the given types.
 
-        Ops that take 32 bits at most are added to `narrow` by name.
+        The names of ops that take 32 bits at most are added to `narrow`.
         """
         try:
             found = self.evaluate(lambda tensors: widened(tensors, wide, narrow))
@@ -103,8 +104,8 @@ class Answers:
         return found if _alike(found, self.native) else None
 
     def change_from_call_to_call(self) -> bool:
-        """True if the function gives another answer to the same call, as with random numbers of another generator than
-        PyTorch's. It is called once more only where the reference does not show that it gives the same.
+        """True if the function gives another answer to the same call, as with random numbers of a generator that is not
+        PyTorch's. The function is called once more only if the reference does not show that its answer stays the same.
 
         Sums of several threads may differ in their last digits; random numbers change more than half of the digits.
         """
@@ -113,8 +114,9 @@ class Answers:
         return not _same_but_for_rounding(self.native, self.evaluate(as_given))
 
     def rounded(self, count: int) -> list[list[torch.Tensor]]:
-        """As many answers in the given types with every rounding drawn anew, the same ones each time; fewer where the
-        function raises with other roundings, as one that asserts what only PyTorch's own fulfil."""
+        """Returns `count` answers in the given types with every rounding drawn by lot, the same answers each time;
+        fewer if the function raises with other roundings, like one that asserts what only PyTorch's own roundings
+        fulfil."""
         for seed in range(len(self._runs), count):
             try:
                 run = self.evaluate(lambda tensors, seed=seed: roundings_drawn(seed))
@@ -134,9 +136,11 @@ def outcome(
     holds: Holds,
     arithmetic: Arithmetic,
 ) -> list[torch.Tensor]:
-    """Outputs and mutated inputs (by name) of a call on copies of `user`; what it holds is left as it is.
+    """Returns the outputs and mutated inputs (by name) of a call on copies of `user`; the tensors that the function
+    holds stay unchanged.
 
-    The copies lie as the originals do: whether a reshape is a view of what is changed afterwards hangs on strides.
+    The copies have the originals' strides: strides decide if a reshape is a view of a tensor that is changed
+    afterwards.
     """
     copies = [copied(plain(tensor)) for tensor in user]
     changed = sorted({change.target for change in graph.mutations})
@@ -147,7 +151,7 @@ def outcome(
 
 
 def _alike(wide: Sequence[torch.Tensor], native: Sequence[torch.Tensor]) -> bool:
-    """The same shapes and kinds of numbers."""
+    """True if both have the same shapes and kinds of numbers."""
     return len(wide) == len(native) and all(
         mine.shape == theirs.shape and _kind(mine) == _kind(theirs) for mine, theirs in zip(wide, native, strict=True)
     )

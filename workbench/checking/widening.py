@@ -1,12 +1,12 @@
-"""The user's function in wider floats: its tensors swapped for wide ones, its ops made to stay wide.
+"""Runs the user's function in wider floats: gives its tensors wide numbers, and makes its ops stay wide.
 
 Functions of PyTorch compare the types of their operands before any of their ops can be seen, so the function's
 arguments and its own tensors are themselves wide while it runs. Ops that ask for a narrow type (a cast, `zeros`) get
-the wide one; those that have no kernel for it run in 32 bits.
+the wide one; ops without a kernel for the wide type run in 32 bits.
 
-A function may look at the type of a tensor, for the largest number of it or its smallest difference. It sees the type
-that it is written in, so that it computes the same in wide numbers. Where its tensors have several narrow types, each
-tensor's own is known from its operands; where it is not, the function is not widened.
+A function may look at the type of a tensor, for example for the type's largest number. The function sees the type in
+which it is written, so that it computes the same in wide numbers. If its tensors have several narrow types, each
+tensor's own type follows from the operands of its op; if it does not, the function is not widened.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from workbench.ground.torch_inside.operator_objects import by_name, schema_of_op
 from workbench.ground.torch_inside.pytrees import tensors_in, tree_leaves, tree_map
 
 _Types: TypeAlias = "MutableMapping[torch.Tensor, torch.dtype]"
-"""The type of a wide tensor as the function is written."""
+"""For each wide tensor the type that it has in the function as written."""
 _HALF: Final = (torch.float16, torch.bfloat16)
 _COMPLEX: Final = (torch.complex32, torch.complex64)
 _DEFAULT: Final = (torch.float32, torch.complex64)
 _BITS: Final = frozenset({torch.ops.aten.view.dtype})
 _COMPARED: Final = frozenset(getattr(torch.ops.aten, name).Scalar for name in ("eq", "ne", "lt", "le", "gt", "ge"))
 NO_KERNEL: Final = (NotImplementedError, RuntimeError)
-"""PyTorch's errors for a type that an op has no kernel for."""
+"""PyTorch's errors for a type for which an op has no kernel."""
 
 
 class CannotWiden(Exception):
-    """The function depends on one type: it reads its bits, or packs eight-bit floats."""
+    """The function depends on one type: it reads the bits of a float, or packs eight-bit floats."""
 
 
 def wider(dtype: torch.dtype, wide: torch.dtype) -> torch.dtype:
@@ -52,7 +52,7 @@ def wider(dtype: torch.dtype, wide: torch.dtype) -> torch.dtype:
 
 
 def all_wide(values: Any, wide: torch.dtype) -> Any:
-    """Arguments of an op with every float, and every requested type, wide."""
+    """Returns the arguments of an op with every float, and every requested type, wide."""
 
     def one(value: object) -> object:
         if isinstance(value, torch.Tensor):
@@ -69,10 +69,11 @@ def all_wide(values: Any, wide: torch.dtype) -> Any:
 def widened(
     tensors: Sequence[torch.Tensor], wide: torch.dtype, narrow: dict[str, None] | None = None
 ) -> Generator[None]:
-    """The same tensors with wide numbers, and every op inside computed wide; afterwards they are as they were.
+    """Gives the tensors wide numbers within the block, computes every op wide, and puts the old numbers back
+    afterwards.
 
-    They are this thread's own: another one would read wide numbers meanwhile. Ops that had to be computed in 32 bits
-    are added to `narrow` by name.
+    The tensors must be this thread's own: another thread would read wide numbers meanwhile. The names of ops that had
+    to be computed in 32 bits are added to `narrow`.
     """
     kept = [(tensor, tensor.data) for tensor in {id(each): each for each in tensors}.values()]
     try:
@@ -90,7 +91,7 @@ def widened(
 
 
 def _copies(tensors: Sequence[torch.Tensor], wide: torch.dtype) -> list[torch.Tensor | None]:
-    """Wide copies of the narrow tensors; tensors that share memory have copies that do."""
+    """Wide copies of the narrow tensors, None for others; copies of tensors that share memory share memory, too."""
     whole: dict[tuple[int, torch.dtype], torch.Tensor] = {}
     made: list[torch.Tensor | None] = []
     for tensor in tensors:
@@ -136,15 +137,15 @@ class _Told(TorchFunctionMode):
 _TENSOR: Final = cast("Any", torch.Tensor)
 _TYPE: Final = _TENSOR.dtype.__get__
 _SIZES: Final = (_TENSOR.element_size, _TENSOR.itemsize.__get__, _TENSOR.nbytes.__get__)
-"""Attributes and methods that give the bytes of an element, or of all."""
+"""Attributes and methods of a tensor that return the bytes of an element, or of all elements."""
 
 
 class Wide(TorchDispatchMode):
-    """Every op on wide floats, except those that write into a narrow tensor."""
+    """Computes every op on wide floats, except ops that write into a narrow tensor."""
 
     def __init__(self, wide: torch.dtype, own: Collection[torch.dtype], types: _Types, narrow: dict[str, None]) -> None:
-        """`own` are the types of the tensors that the function is given and holds, as it is written; `types` has the
-        type of each tensor there, as far as known, and `narrow` the names of the ops computed in 32 bits."""
+        """`own` are the types of the function's arguments and held tensors, as it is written; `types` has the type of
+        each tensor there, as far as known, and `narrow` the names of the ops computed in 32 bits."""
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self.wide, self.own, self.types, self.narrow, self.around = wide, own, types, narrow, function_modes()
 
@@ -177,7 +178,7 @@ class Wide(TorchDispatchMode):
         return made
 
     def _type_as_written(self, func: Any, given: object) -> torch.dtype | None:
-        """The type that floats of a result have as the function is written; None where that is not known."""
+        """The type that floats of a result have in the function as written; None if the type is not known."""
         if asked := [each for each in tree_leaves(given) if isinstance(each, torch.dtype)]:
             return asked[0]
         floats = [each for each in tensors_in(given) if each.is_floating_point()]
@@ -187,7 +188,7 @@ class Wide(TorchDispatchMode):
         return functools.reduce(torch.promote_types, cast("set[torch.dtype]", kinds)) if kinds else None
 
     def _opened(self, func: Any, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-        """An op that is made of others, each of which is computed wide."""
+        """Computes an op that is made of other ops, each of them wide."""
         try:
             return all_wide(call_inside(func, self, self.around, args, kwargs), self.wide)
         except NO_KERNEL:
@@ -198,12 +199,13 @@ class Wide(TorchDispatchMode):
         return all_wide(made, self.wide)
 
     def _as_compared(self, value: object) -> object:
-        """A number as it is compared with tensors of the one type that the function is written in: rounded to it."""
+        """Rounds a number to the one type in which the function is written, before the number is compared with tensors
+        of that type."""
         kind = next(iter(self.own)) if len(self.own) == 1 else torch.float64
         return torch.tensor(value, dtype=kind).item() if isinstance(value, float) and not kind.is_complex else value
 
     def _narrow(self, given: Any) -> Any:
-        """Arguments of an op that draws numbers, wide ones in the type that the function is written in."""
+        """The arguments of an op that draws numbers, wide tensors in the type in which the function is written."""
         kind = next(iter(self.own)) if len(self.own) == 1 else None
 
         def one(value: object) -> object:
@@ -215,8 +217,8 @@ class Wide(TorchDispatchMode):
     def _from_whole_numbers(
         self, func: Any, args: Sequence[object], kwargs: Mapping[str, object], made: object
     ) -> object:
-        """Results of ops on whole numbers, or without operands: wide from the start, not rounded to the default
-        type."""
+        """Computes the results of ops on whole numbers, or without operands, wide from the start, and not rounded to
+        the default type."""
         floats = (each for each in tensors_in((args, kwargs)) if each.is_floating_point() or each.is_complex())
         if self.wide != torch.float64 or any(True for _ in floats):
             return made
@@ -229,7 +231,7 @@ class Wide(TorchDispatchMode):
 
 
 def _draws_lots(func: Any, args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
-    """True if a call of an op draws random numbers; attention does not where it drops nothing."""
+    """True if a call of an op draws random numbers; attention without dropout draws none."""
     if torch.Tag.nondeterministic_seeded not in func.tags:
         return False
     names = [argument.name for argument in schema_of_op(func).arguments]
@@ -241,7 +243,7 @@ def _floats(value: object) -> object:
 
 
 def _single(values: Any) -> Any:
-    """Arguments with 64-bit floats as 32-bit ones."""
+    """The arguments, with 64-bit floats as 32-bit floats."""
 
     def one(value: object) -> object:
         if isinstance(value, torch.Tensor) and value.dtype in (torch.float64, torch.complex128):

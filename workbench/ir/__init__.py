@@ -1,6 +1,6 @@
 """The nouns of the workbench: plain frozen records, JSON in and out, free of torch, MLIR and Jupyter."""
 
-from workbench.ir import graph_checks as graph_checks  # which tells the codec what a graph is held against
+from workbench.ir import graph_checks as graph_checks  # registers the checks of graphs with the codec
 from workbench.ir.codec import RecordFormatError as RecordFormatError
 from workbench.ir.dram_blocks import AxisOrder as AxisOrder
 from workbench.ir.graph import ASSERTIONS as ASSERTIONS

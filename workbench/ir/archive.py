@@ -1,8 +1,8 @@
-"""A whole journey in one file: every record it made, no weights, and nothing that needs PyTorch to be read.
+"""A whole journey in one file: all its records, no weights, and nothing that needs PyTorch to be read.
 
-The file is a zip. `journey.json` names the format and version, says what was asked for, and has a checksum of every
-other member; it carries one of itself too. The others are the records as JSON, and the tile programs and the trace in
-their own formats. What cannot be understood whole is refused, each reason with an error of its own.
+The file is a zip. `journey.json` names the format and version, and has the journey's options, a checksum of every other
+member, and a checksum of itself. The other members are the records as JSON, and the tile programs and the trace in
+their own formats. A file that cannot be understood as a whole is refused; each reason has an error of its own.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MANIFEST, _LOWERED, _RENDERED, _SCHEDULED, _TRACE = (
     "trace.npz",
 )
 _ROOM = "room"
-"""A part of zeros. It makes a file as heavy as `most_bytes` asks for what is in it."""
+"""A part of zeros, which makes a file large enough for `most_bytes` to allow its other parts."""
 _TIMES = 48
 _ZIP_BEGINS, _ZIP_ENDS, _ZIP_END_BYTES = b"PK\x03\x04", b"PK\x05\x06", 22
 
@@ -73,7 +73,7 @@ class Archive:
     scheduled: ScheduledProgram
     trace: Trace
     sources: dict[str, str] = field(default_factory=dict[str, str])
-    """`file:line` -> the user's line of Python, as it was when the journey was made."""
+    """The user's line of Python for each `file:line`, as it was when the journey was made."""
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     """Wall seconds of every stage."""
 
@@ -83,12 +83,12 @@ class Archive:
 
 
 def save(path: str | os.PathLike[str], archive: Archive, *, made_by: str) -> None:
-    """Writes the file, all or nothing: a reader sees the old one or the new one."""
+    """Writes the file, all or nothing: a reader sees the old file or the new one."""
     replace_file(path, pack(archive, made_by=made_by))
 
 
 def load(path: str | os.PathLike[str]) -> Archive:
-    """The archive that `save` wrote, or one of the `JourneyFile...` errors."""
+    """Returns the archive that `save` wrote, or raises one of the `JourneyFile...` errors."""
     if not os.fspath(path):
         raise NoFile("wb.load opens files that j.save(path) wrote, but the path is empty. Name a file")
     try:
@@ -106,7 +106,7 @@ def load(path: str | os.PathLike[str]) -> Archive:
 
 
 def pack(archive: Archive, *, made_by: str) -> bytes:
-    """The bytes of the file. Equal archives give equal bytes: the zip's dates are fixed."""
+    """Returns the bytes of the file. Equal archives give equal bytes: the zip's dates are fixed."""
     members = {
         _LOWERED: _json(codec.encode(archive.lowered)),
         _RENDERED: _json(codec.encode(archive.rendered)),
@@ -119,14 +119,14 @@ def pack(archive: Archive, *, made_by: str) -> bytes:
     content = {"options": dict(archive.options), "sources": archive.sources, "seconds": archive.seconds}
     made = _zipped(members, content, made_by)
     lacking = unpacking.unpacked_bytes(made) + _arrays(members) - most_bytes(len(made))
-    if lacking > 0:  # equal tiles by the thousand pack better than any bound on strangers' files allows
+    if lacking > 0:  # thousands of equal tiles pack better than the bound on strangers' files allows
         made = _zipped({**members, _ROOM: bytes(-(-lacking // (_TIMES - 1)))}, content, made_by)
     return made
 
 
 def _check_opens(lowered: bytes) -> None:
-    """Raises for graphs that hold what a person gave and no file may: a number beyond all bounds, half a character,
-    containers in containers without end."""
+    """Raises for graphs with a user's value that no file may hold: a number that is too large, half a character, or
+    containers nested too deeply."""
     try:
         graph_checks.check_lowered(codec.decode(KernelGraph, codec.parsed(lowered), "lowered"))
     except RecordFormatError as error:
@@ -136,7 +136,7 @@ def _check_opens(lowered: bytes) -> None:
 
 
 def _zipped(members: Mapping[str, bytes], content: Mapping[str, Any], made_by: str) -> bytes:
-    """A zip of these parts and of a manifest, which has the content and names the parts."""
+    """Returns a zip of these parts and of a manifest, which has the content and names the parts."""
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
@@ -154,7 +154,7 @@ def _zipped(members: Mapping[str, bytes], content: Mapping[str, Any], made_by: s
 
 
 def unpack(data: bytes, path: str) -> Archive:
-    """The archive in these bytes; `path` is for messages."""
+    """Returns the archive in these bytes; `path` is for messages."""
     manifest, members = _read(data, path)
     try:
         _check_room(len(data), members)
@@ -182,8 +182,9 @@ def unpack(data: bytes, path: str) -> Archive:
 
 
 def most_bytes(size: int) -> int:
-    """The most bytes of a file's parts together. A journey of a million instructions is 22 times its file, and opening
-    and showing take time in proportion to this: seconds for a file of 100 kB."""
+    """The most bytes that the parts of a file may have together. The parts of a journey of a million instructions have
+    22 times the bytes of its file. Opening and showing take time in proportion to this limit: seconds for a file of 100
+    kB."""
     return (2 << 20) + _TIMES * size
 
 
@@ -200,7 +201,8 @@ def _check_room(size: int, members: Mapping[str, bytes]) -> None:
 
 
 def _read(data: bytes, path: str) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Manifest and members, with every checksum right. No member is unpacked that the manifest does not name."""
+    """Returns the manifest and the members, with every checksum right. No member is unpacked that the manifest does not
+    name."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as file:
             held = unpacking.members_of(file, most_bytes(len(data)))
@@ -256,14 +258,14 @@ def _compare_names(expected: Collection[str], found: Collection[str], path: str)
 
 
 def _encode_scheduled(scheduled: ScheduledProgram) -> dict[str, Any]:
-    """Encodes all but the tile programs, which are members of their own. The kernels come last."""
+    """Encodes all but the tile programs, which are members of their own. The kernels come last in the data."""
     out = codec.encode(scheduled)
     out["kernels"] = out.pop("kernels")
     return out
 
 
 def _decode_scheduled(data: object, programs: Mapping[str, TileProgram]) -> ScheduledProgram:
-    """Decodes it, with the tile programs in their places."""
+    """Decodes a scheduled program, with the tile programs in their places."""
     record = codec.object_of(data, "an", "scheduled")
     rows = cast("list[object]", record["kernels"])
     if not isinstance(record["kernels"], list) or len(rows) != len(programs):

@@ -1,9 +1,8 @@
 """Records to JSON and back: one codec for every frozen dataclass of `workbench.ir`.
 
-A file is `{"format": ..., "version": ..., "record": ...}`. Reading is strict: an unknown format, version
-or key is refused, so a file is either understood whole or not at all. Floats that JSON cannot say
-(`inf`, `nan`) travel as `{"float": "inf"}`. Where a field is a union of records, each carries its class
-name under `"is"`.
+A file is `{"format": ..., "version": ..., "record": ...}`. Reading is strict: an unknown format, version or key is
+refused, so a file is either understood whole or not at all. Floats that JSON does not have (`inf`, `nan`) are written
+as `{"float": "inf"}`. If a field is a union of records, each record has its class name under `"is"`.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from workbench.ground.packages import own_name
 T = TypeVar("T")
 
 APART: Final = types.MappingProxyType({"apart": True})
-"""Metadata of a field that has a format of its own. It is not encoded; whoever decodes the record puts the value itself
-into the data. Other metadata, such as the figures' of a machine, say nothing about the encoding."""
+"""Metadata of a field with a format of its own. The field is not encoded; the caller of `decode` puts the value itself
+into the data. Other metadata, such as that of a machine's figures, has no meaning here."""
 
 
 class RecordFormatError(ValueError):
-    """A JSON text is not a record this version can read."""
+    """A JSON text is not a record that this version can read."""
 
 
 @functools.cache
@@ -65,7 +64,7 @@ def encode(value: object, *, tagged: bool = False) -> Any:
 
 @functools.cache
 def _records_in(kind: Any) -> tuple[type, ...]:
-    """The record classes that values of this annotation can be of: JSON must say which, where there are several."""
+    """The record classes that a value of this annotation may have: if there are several, JSON must name the class."""
     if _is_record(kind):
         return (kind,)
     found: list[type] = []
@@ -76,7 +75,7 @@ def _records_in(kind: Any) -> tuple[type, ...]:
 
 
 def decode(kind: Any, data: Any, where: str = "record") -> Any:
-    """The value of annotation `kind` that `encode` made `data` from."""
+    """Returns the value of annotation `kind` from which `encode` made `data`."""
     if _is_record(kind):
         return _decode_record(kind, data, where)
     origin = typing.get_origin(kind)
@@ -105,13 +104,13 @@ def decode(kind: Any, data: Any, where: str = "record") -> Any:
 
 
 _LARGEST = 2**62
-"""Whole numbers beyond it are none of ours, and would leave 64 bits with the next addition."""
+"""The largest whole number in a record: a larger one could leave 64 bits with the next addition."""
 _END = 2**63 - 1
-"""PyTorch's number for the end of a tensor, wherever that is."""
+"""PyTorch's number for the end of a tensor of any size."""
 
 
 def _plain(data: Any, where: str) -> Any:
-    """A number of a size that everything can reckon with, or a text that can be written."""
+    """Returns the data; raises for a number that is too large, or a text that cannot be written."""
     if isinstance(data, int) and abs(data) > _LARGEST:
         raise RecordFormatError(f"{where}: a number of {data.bit_length()} bits")
     if isinstance(data, str):
@@ -123,7 +122,7 @@ def _plain(data: Any, where: str) -> Any:
 
 
 def json_object(data: object, where: str) -> dict[str, Any]:
-    """JSON data as it is, if all numbers and texts are such as records may have."""
+    """Returns the JSON data unchanged; raises for numbers and texts that records may not have."""
     return {
         name: _checked(value, f"{where}.{_plain(name, where)}") for name, value in object_of(data, "an", where).items()
     }
@@ -138,7 +137,8 @@ def _checked(data: object, where: str) -> Any:
 
 
 def object_of(data: object, what: str, where: str) -> dict[str, Any]:
-    """The data, which must be an object of JSON: `what` is an article, and the kind of the record."""
+    """Returns the data, which must be an object of JSON: `what` is an article and the kind of the record, for the
+    error."""
     if not isinstance(data, dict):
         raise RecordFormatError(f"{where}: expected {what} object, found {type(data).__name__}")
     return cast("dict[str, Any]", data)
@@ -180,7 +180,7 @@ def _decode_union(kinds: tuple[Any, ...], data: Any, where: str) -> Any:
 
 
 def schema(*kinds: type) -> str:
-    """A digest of these records' fields and of all they are made of: another one is another version of them."""
+    """A digest of the fields of these records and of all records in them: another digest means another version."""
     told: dict[str, list[str]] = {}
 
     def tell(kind: Any) -> None:
@@ -200,7 +200,7 @@ def schema(*kinds: type) -> str:
 
 
 def _as_written(hint: Any) -> str:
-    """An annotation as files know it: the digest is one in the repository and in the wheel, where the simulator lies in
+    """An annotation as it enters the digest: the same in the repository and in the wheel, where the simulator lies in
     another package."""
     return str(hint).replace(f"{own_name('simulator')}.", "simulator.")
 
@@ -212,7 +212,7 @@ def dumps(record: object, *, format: str, version: int) -> str:
 
 
 def parsed(text: str | bytes) -> Any:
-    """The data of a JSON text, nested no more deeply than records are."""
+    """Returns the data of a JSON text; raises for a text that is nested more deeply than records are."""
     try:
         data = visible_text.of_json(text)
         unpacking.check_nesting(data)
@@ -225,7 +225,8 @@ _HELD_AGAINST: dict[type, Callable[[Any], None]] = {}
 
 
 def held_against(kind: type[T]) -> Callable[[Callable[[T], None]], Callable[[T], None]]:
-    """Decorates what raises for a record of this kind that makes no sense; `loads` holds what it reads against it."""
+    """Decorates a check, which raises for a record of this kind that makes no sense; `loads` runs the check on what it
+    reads."""
 
     def register(check: Callable[[T], None]) -> Callable[[T], None]:
         _HELD_AGAINST[kind] = check

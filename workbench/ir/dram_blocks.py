@@ -1,7 +1,7 @@
 """Tensors in DRAM: the order of their axes, and the blocks that some machines pad them to.
 
-A block has some columns along the axis on which elements lie side by side, and some rows along the next one. Extents of
-1 count for nothing. A tensor of fewer than two other extents has no blocks, and lies row after row.
+A block has some columns along the axis on which elements lie side by side, and some rows along the next axis. Axes with
+an extent of 1 do not count. A tensor with fewer than two other axes has no blocks, and lies row after row.
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ class AxisOrder:
     """The order in which the axes of a storage's tensor lie in DRAM."""
 
     value: str
-    """A value that is not a view."""
+    """The value whose storage has the order; it is not a view."""
     axes: tuple[int, ...]
-    """Outermost first; along the last one elements lie side by side."""
+    """The axes, outermost first; along the last one elements lie side by side."""
     given: TensorType
-    """As PyTorch has it; as kernels have it, it is in the graph's `types`."""
+    """The tensor's type in PyTorch; its type in kernels is in the graph's `types`."""
     why: str
     kept: bool = False
-    """Another order was wanted, but is impossible."""
+    """True if another order was wanted, but is impossible."""
 
 
 AS_IN_PYTORCH = "as in PyTorch"
-"""The reason for an order that nobody asked to change."""
+"""The reason for an order of axes that nobody wanted to change."""
 
 
 def axes_of(kind: TensorType) -> tuple[int, ...]:
-    """The axes in the order in which they lie, outermost first."""
+    """The axes of a tensor in the order in which they lie in memory, outermost first."""
     return tuple(sorted(range(len(kind.shape)), key=lambda axis: -kind.strides[axis]))
 
 
 def padded_elements(shape: Sequence[int], axes: Sequence[int], block: Tile | None) -> int:
-    """Elements of all blocks of a tensor whose axes lie in this order; without blocks those of the tensor."""
+    """The elements of all blocks of a tensor whose axes lie in this order; without blocks the elements of the
+    tensor."""
     extents = [shape[axis] for axis in axes if shape[axis] != 1]
     if block is None or len(extents) < 2:
         return math.prod(extents)
@@ -52,8 +53,9 @@ def padded_elements(shape: Sequence[int], axes: Sequence[int], block: Tile | Non
 def less_padded(kind: TensorType, block: Tile) -> tuple[tuple[int, ...], ...]:
     """The orders of the axes whose blocks have fewer elements than those of the given order, the fewest first.
 
-    Only the two innermost axes are chosen: all others keep their order. Of equal orders the nearest to the given one
-    comes first: one with the given innermost axis is nearer than one without, then one with the given next axis.
+    Only the two innermost axes are chosen: all others keep their order. Of orders with equally many elements the
+    nearest to the given order comes first: an order with the given innermost axis is nearer than one without, then an
+    order with the given next axis.
     """
     given = axes_of(kind)
     inner = [axis for axis in given if kind.shape[axis] != 1][::-1]

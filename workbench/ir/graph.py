@@ -25,7 +25,7 @@ FORMAT, VERSION = "aten-workbench/aten-graph", 1
 
 
 ASSERTIONS = ("aten._assert_async.msg", "aten._assert_async.default")
-"""Ops that give nothing, and raise where what they are given is false."""
+"""Ops without a result, which raise if their argument is false."""
 
 PARTS = FORWARD, BACKWARD, STEP = ("forward", "backward", "step")
 """The parts of a training step."""
@@ -37,7 +37,7 @@ _BITS = re.compile(r"\d+")
 class Origin:
     """The origin of a node: the ATen node and the user's line of Python.
 
-    What only PyTorch's own modules call has the line at which the user asked for the trace.
+    A call inside PyTorch's own modules has the line at which the user asked for the trace.
     """
 
     node: str
@@ -45,13 +45,13 @@ class Origin:
     file: str | None = None
     line: int | None = None
     module: str = ""
-    """Path of the `nn.Module` that ran it, `""` at the root."""
+    """The path of the `nn.Module` that ran the node, `""` at the root."""
     part: str = ""
-    """Of a training step: forward, backward or step, which is the optimizer's; `""` where nothing is trained."""
+    """The part of a training step: forward, backward or step, which is the optimizer's; `""` without training."""
 
     @property
     def place(self) -> str:
-        """`file:line`, or what is known of it."""
+        """`file:line`, or `<unknown>`."""
         return f"{self.file}:{self.line}" if self.file else "<unknown>"
 
 
@@ -65,7 +65,7 @@ def row_major(shape: Extents, order: Extents | None = None) -> tuple[int, ...]:
 
 
 def span(shape: Iterable[int], strides: Iterable[int]) -> int:
-    """Elements of memory from a tensor's first to its last; 0 where it has none."""
+    """The elements of memory from a tensor's first to its last; 0 if the tensor has none."""
     last = 0
     for extent, stride in zip(shape, strides, strict=True):
         if not extent:
@@ -75,7 +75,7 @@ def span(shape: Iterable[int], strides: Iterable[int]) -> int:
 
 
 def same_steps(shape: Iterable[int], left: Iterable[int], right: Iterable[int]) -> bool:
-    """True if strides agree, but for axes that are never stepped along."""
+    """True if strides agree, except for axes that are never stepped along."""
     steps = list(zip(shape, left, right, strict=True))
     return any(not extent for extent, _, _ in steps) or all(extent == 1 or one == two for extent, one, two in steps)
 
@@ -91,7 +91,7 @@ class TensorType:
 
     @staticmethod
     def dense(shape: tuple[int, ...], dtype: str) -> TensorType:
-        """Elements of rows one after the other, from the start."""
+        """Returns the type of a tensor whose elements lie row after row, from the start of its storage."""
         return TensorType(shape, dtype, row_major([max(extent, 1) for extent in shape]))
 
     @property
@@ -100,12 +100,12 @@ class TensorType:
 
     @property
     def span(self) -> int:
-        """Elements of memory from the first to the last."""
+        """The elements of memory from the first element to the last."""
         return span(self.shape, self.strides)
 
     @property
     def element_bytes(self) -> int:
-        """By the bits that the type's name has: `f32`, `float8_e5m2`; 4 bits take a whole byte."""
+        """Bytes of an element, by the bits in the type's name: `f32`, `float8_e5m2`; 4 bits take a whole byte."""
         bits = _BITS.search(self.dtype)
         return max(int(bits.group()) // 8, 1) if bits else 1
 
@@ -125,8 +125,8 @@ class Literal:
     """An argument that is no tensor.
 
     `kind` is none, bool, int, float, complex (as text), str, dtype, device, layout, memory_format or json, which is a
-    dict of plain ones. Floats are equal by their bits: 0.0 is not -0.0, which divides to another infinity, and NaN is
-    NaN.
+    dict of plain values. Floats are compared by their bits: 0.0 differs from -0.0, which divides to another infinity,
+    and NaN equals NaN.
     """
 
     kind: str
@@ -154,10 +154,11 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One ATen call. `args` are positional in schema order, `kwargs` the keyword-only ones given.
+    """One ATen call. `args` are the positional arguments in schema order, `kwargs` the keyword-only arguments of the
+    call.
 
-    An op that changes arguments in place is recorded as one that makes them: what they hold afterwards comes after the
-    op's own results, in the order of the schema, and nothing is changed.
+    An op that changes arguments in place is recorded as an op that returns them: their new values come after the op's
+    own results, in the order of the schema, and nothing is changed.
     """
 
     name: str
@@ -165,31 +166,32 @@ class Node:
     args: tuple[Ref | Literal | Sequence | AtenGraph, ...]
     kwargs: dict[str, Ref | Literal | Sequence | AtenGraph]
     results: tuple[str, ...]
-    """Names of the tensors it makes: `(name,)` for one result; for several `name.0`, `name.1`, ... by their places."""
+    """Names of the tensors that the node makes: `(name,)` for one result; for several `name.0`, `name.1`, ... by their
+    places."""
     origin: Origin
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """The values it reads, in order, each once."""
+        """The values that the node reads, in order, each once."""
         return tuple(dict.fromkeys(self.read))
 
     @property
     def read(self) -> tuple[str, ...]:
-        """The values it reads, in order, one as often as it is given."""
+        """The values that the node reads, in order, each as often as it is an argument."""
         return tuple(arg.value for arg in self._given() if isinstance(arg, Ref))
 
     @property
     def literals(self) -> tuple[Literal, ...]:
-        """Its arguments that are no tensors and no graphs, in order."""
+        """The node's arguments that are no tensors and no graphs, in order."""
         return tuple(arg for arg in self._given() if isinstance(arg, Literal))
 
     @property
     def bodies(self) -> tuple[AtenGraph, ...]:
-        """The graphs it is given to run: branches, or what a loop repeats. They read what they are called with only."""
+        """The graphs among the arguments: branches, or a loop's body. They only read what they are called with."""
         return tuple(arg for arg in self._given() if isinstance(arg, AtenGraph))
 
     def _given(self) -> Iterator[Ref | Literal | AtenGraph]:
-        """Its arguments, those in lists one by one."""
+        """Yields the node's arguments, those in lists one by one."""
         left = [*self.args, *self.kwargs.values()][::-1]
         while left:
             arg = left.pop()
@@ -201,26 +203,26 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A value given from outside: `kind` is user, parameter, buffer, closure (closed-over) or constant; where a step is
-    trained also gradient, or state of an optimizer."""
+    """An input of a graph: `kind` is user, parameter, buffer, closure (closed-over) or constant; in a training step
+    also gradient, or state of an optimizer."""
 
     value: str
     kind: str
     path: str
-    """The user's text for it: `x`, `kwargs['mask']`, `fc1.weight`."""
+    """The user's text for the input: `x`, `kwargs['mask']`, `fc1.weight`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
     """The containers around the results: `kind` is leaf, constant, tuple, list, dict, object, kept, same or call.
 
-    A leaf takes the next output value; a constant carries its literal (`None` and Python numbers a function returns).
-    A tuple of a class of its own, such as `torch.topk` returns, has the class's name, and those of its fields as keys.
-    An object is any other container with a class: keys lead to its parts (`.logits`, `['a']`), and its constant is a
-    text of what else there is to it. A kept thing is neither tensor, number nor container: the record has the name of
-    its class, and the live function the thing itself. What is the same as a list, dict or object that was given has the
-    place of that one as its constant. A call that has given ones hold other things has the result first, then what each
-    of them holds afterwards, with their places as keys.
+    A leaf stands for the next output value; a constant has its literal (`None` and Python numbers that a function
+    returns). A tuple of a class of its own, such as `torch.topk` returns, has the name of the class, and the names of
+    its fields as keys. An object is any other container with a class: its keys lead to its parts (`.logits`, `['a']`),
+    and its constant is a text of all else in it. A kept value is neither tensor, number nor container: the record has
+    the name of its class, and the live function the value itself. A `same` is a list, dict or object of the call's
+    arguments, whose place is its constant. A `call` has the result first, then the new contents of each container among
+    the arguments that the function changed, with their places as keys.
     """
 
     kind: str
@@ -240,26 +242,27 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """A result that is memory of `base`, an input as it is after the call, or the value of another result."""
+    """A result that shares memory with `base`: an input, as it is after the call, or the value of another result."""
 
     output: int
-    """Which of the results."""
+    """The number of the result."""
     base: str
     type: TensorType | None
-    """Its shape and strides in the base's memory, counted from the base's first element; None for the very tensor."""
+    """The result's shape and strides in the base's memory, counted from the base's first element; None if the result is
+    the base itself."""
 
 
 MOST_NUMBERS = 1 << 20
-"""Elements up to which an integer input is taken for indices and kept: 8 MB before they are packed."""
+"""The most elements of an integer input that is taken for indices and kept: 8 MB before they are packed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """The integers that an input held when it was traced: addresses may follow from them, so they are kept."""
+    """The integers that an input held at the trace. They are kept, since addresses may follow from them."""
 
     value: str
     packed: str
-    """Its elements in the order they lie in memory, as little-endian int64, deflated, in base 64."""
+    """The elements in their order in memory, as little-endian int64, deflated, in base 64."""
 
     @staticmethod
     def of(value: str, numbers: npt.NDArray[np.int64]) -> Numbers:
@@ -290,10 +293,10 @@ class AtenGraph:
     input_tree: Tree = field(default_factory=lambda: Tree("tuple"))
     """The containers of the user inputs: a tuple of positionals and a dict of kwargs."""
     numbers: tuple[Numbers, ...] = ()
-    """Of the inputs of i64 and i32 that had data: no other input's numbers are in a record."""
+    """The numbers of the inputs of i64 and i32 that had data: no other input's numbers are in a record."""
     saved: tuple[str, ...] = ()
-    """In a training step, what the forward pass makes or is given and the backward pass reads, so that it is kept in
-    memory from one to the other. A view counts as what it is a view of."""
+    """In a training step, the values that the forward pass has and the backward pass reads: they are kept in memory in
+    between. A view counts as its base."""
     host_work: tuple[HostWork, ...] = ()
     """The operators that PyTorch computed between graphs when the call was traced."""
 
@@ -308,7 +311,8 @@ class AtenGraph:
 
     @staticmethod
     def from_json(text: str) -> AtenGraph:
-        """The graph that `to_json` wrote; `RecordFormatError` for all else, and for a graph that makes no sense."""
+        """Returns the graph that `to_json` wrote; `RecordFormatError` for all else, and for a graph that makes no
+        sense."""
         return codec.loads(AtenGraph, text, format=FORMAT, version=VERSION)
 
 

@@ -1,6 +1,6 @@
 """Checks of captured and lowered graphs: a record may come from any file.
 
-Readers of a graph rely on these checks: values are made before they are read, all names exist, types are types, and
+Readers of a graph rely on these checks: values are made before they are read, all names exist, types are valid, and
 containers hold as many results as there are.
 """
 
@@ -20,16 +20,16 @@ from workbench.ir.host_work import BREAK, HostWork
 from workbench.ir.kernels import KernelGraph
 
 MOST = 3
-"""Mistakes that are reported."""
+"""The most mistakes that are reported."""
 
 MOST_MODULES = 250
-"""Modules, each in the one before, that a node may be in: views walk down the tree of modules."""
+"""The most nested modules that a node may be in: views walk down the tree of modules."""
 
 LARGEST = 2**48
-"""Elements beyond which nothing is meant seriously, and what is reckoned with them stays exact in 64 bits."""
+"""The most elements that a tensor may span: numbers computed from fewer stay exact in 64 bits."""
 
 LARGEST_WORK = 2**62
-"""Bytes or operations of a step on the host."""
+"""The most bytes or operations of a step on the host."""
 
 _OVERLOAD = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*(\.\w+)*")
 _KERNEL = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -41,7 +41,7 @@ DTYPES = frozenset({
     "uint1", "uint2", "uint3", "uint4", "uint5", "uint6", "uint7",
     "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2",
 })  # fmt: skip
-"""Names of element types. PyTorch has much else under such a name: a test compares them with its own."""
+"""Names of element types; a test compares these names with PyTorch's own."""
 _LAYOUTS = ("strided", "jagged", "_mkldnn", *(f"sparse_{kind}" for kind in ("coo", "csr", "csc", "bsr", "bsc")))
 _MEMORY_FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 _DEVICE = re.compile(r"(cpu|cuda|meta|xpu|mps|hpu|xla|mtia|lazy|ipu|vulkan|privateuseone|npu)(:\d{1,4})?")
@@ -71,7 +71,7 @@ def check_lowered(lowered: KernelGraph) -> None:
 
 
 def absent(names: Iterable[str], known: Container[str], begin: str, end: str) -> Iterator[str]:
-    """A mistake for each name that is not known: its text lies between `begin` and `end`."""
+    """Yields a mistake for each name that is not known: the name between the texts `begin` and `end`."""
     return (f"{begin}{name!r}{end}" for name in names if name not in known)
 
 
@@ -107,7 +107,7 @@ def _graph_mistakes(graph: AtenGraph) -> Iterator[str]:
 
 
 def _work_mistakes(graph: AtenGraph) -> Iterator[str]:
-    """Work on the host that is at no graph break, or of which there is less than nothing."""
+    """Yields mistakes for work on the host that is at no graph break, or has a wrong operator or amount."""
     breaks = {node.name for node in graph.nodes if node.op == BREAK}
     for work in graph.host_work:
         if work.node not in breaks:
@@ -116,14 +116,15 @@ def _work_mistakes(graph: AtenGraph) -> Iterator[str]:
 
 
 def work_mistakes(work: HostWork) -> Iterator[str]:
-    """Work of an operator that has no name, or in amounts that nothing takes."""
+    """Yields a mistake for work of an operator without a valid name, or in amounts that are negative or too large."""
     amounts = (work.calls, work.bytes_in, work.bytes_out, work.flops)
     if not _OVERLOAD.fullmatch(work.op) or min(amounts) < 0 or max(amounts) > LARGEST_WORK:
         yield f"between graphs {work.op!r:.60} is called {work.calls} times, for {work.flops} operations"
 
 
 def _in_order(nodes: tuple[Node, ...], known: set[str]) -> Iterator[str]:
-    """Nodes whose operands are made before them; adds what they make to the values that are `known`."""
+    """Yields the mistakes of nodes, such as operands that nothing before makes; adds the nodes' results to the values
+    that are `known`."""
     names: set[str] = set()
     for node in nodes:
         if node.name in names:
@@ -185,7 +186,7 @@ _TEXTS: dict[str, Callable[[str], bool]] = {
     "memory_format": _MEMORY_FORMATS.__contains__,
     "json": _is_json,
 }
-"""Of the literals that are kept as texts and become something else, what the texts must be."""
+"""For literals that are kept as texts and stand for something else: True if a text is valid for its kind."""
 
 
 def _typed(types: dict[str, TensorType], known: set[str], needed: tuple[str, ...]) -> Iterator[str]:
@@ -229,7 +230,7 @@ def _tree_mistakes(what: str, tree: Tree, leaves: int) -> Iterator[str]:
 
 
 def numbers_mistakes(numbers: tuple[Numbers, ...], known: Container[str]) -> Iterator[str]:
-    """Reports numbers of a node that name no value, or a value that cannot be unpacked."""
+    """Reports numbers of a value that does not exist, or that cannot be unpacked."""
     for each in numbers:
         if each.value not in known:
             yield f"there are numbers of {each.value!r}, which does not exist"

@@ -6,28 +6,29 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 BREAK = "python.graph_break.default"
-"""The op of a node at which Python runs between two graphs; its results are what it gives to the next."""
+"""The op of a node at which Python runs between two graphs; its results are the tensors that Python gives to the next
+graph."""
 
 MADE_BY_PYTHON = "python.tensor.default"
-"""The op of tensors that no PyTorch operator made: NumPy, or Python's own numbers."""
+"""The op of tensors that no PyTorch operator made: they come from NumPy or Python's own numbers."""
 
 WITHOUT_OPERATORS = "tensors made by Python"
-"""The name of such tensors in labels. Of what it took to make them only a lower bound is known."""
+"""The name of such tensors in labels. Only a lower bound of the work that made them is known."""
 
 _MOST = 3
-"""Operators that a label names; further ones are counted."""
+"""The most operators that a label names; further ones are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostWork:
-    """The calls of one operator from one line of the user's, between two graphs."""
+    """The calls of one operator from one line of the user's code, between two graphs."""
 
     node: str
     """The captured node of the graph break."""
     op: str
     calls: int
     bytes_in: int
-    """Bytes of the tensors that all calls together are given, packed weights among them, in the host's memory."""
+    """Bytes of the tensors that all calls together read in the host's memory, packed weights included."""
     bytes_out: int
     flops: int
     file: str | None = None
@@ -64,7 +65,7 @@ class HostStep:
     bytes_out: int
     flops: int
     work: tuple[HostWork, ...] = ()
-    """The operators that PyTorch computes there, where Python runs between two graphs."""
+    """The operators that PyTorch computes in the step, if it is Python between two graphs."""
 
     @property
     def what(self) -> str:

@@ -1,9 +1,9 @@
-"""Equal kernels: a key over everything that scheduling a kernel reads.
+"""Keys of equal kernels, made of everything that scheduling a kernel reads.
 
-The name of a kernel's function is the one thing in its text that depends on where the kernel stands in a graph, so
-keys are made of the text without it. Locations are kernel-local origin ids (the place of a node in its kernel), the
-same wherever the kernel stands: kernels that agree in them may share a program, in which every instruction names its
-origins by those ids. Which nodes of the graph the ids mean is each launch's own.
+In a kernel's text only the name of the function depends on the kernel's place in a graph, so keys are made of the text
+without this name. Locations are kernel-local origin ids (the place of a node in its kernel), which are the same in
+every graph: kernels with the same locations may share a program, in which every instruction names its origins by those
+ids. Each launch says which nodes of the graph the ids mean.
 """
 
 from __future__ import annotations
@@ -21,31 +21,35 @@ from workbench.ir.kernels import KernelModule, ScheduledKernel
 _NAMELESS = "kernel"
 
 _ORIGIN = re.compile(r' loc\("aten:\d+":1:0\)')
-"""The origin in a template's text of an op that stands on it: see `scheduling/kernels/hooks.py`."""
+"""The location with which a template's text names the origin of an op: see `scheduling/kernels/hooks.py`."""
 
 
 def renamed(text: str, old: str, new: str) -> str:
-    """The module with its function called `new`. Nothing else in a kernel's module names the function."""
+    """Returns the module's text with its function called `new`. Nothing else in a kernel's module names the
+    function."""
     return text.replace(f"func.func @{old}(", f"func.func @{new}(", 1)
 
 
 def nameless(text: str, name: str) -> str:
-    """The module's text as it would be for a kernel of any other name."""
+    """Returns the module's text with a neutral name of its function, equal for kernels that differ only in this
+    name."""
     return renamed(text, name, _NAMELESS)
 
 
 def asked_text(said: Mapping[str, object]) -> str:
-    """The text of what a user says of a kernel's mapping, equal for equal mappings; empty for none."""
+    """Returns the text of a user's mapping of a kernel, equal for equal mappings; empty for none."""
     return json.dumps(said, sort_keys=True, default=repr) if said else ""
 
 
 def without_origins(located: str) -> str:
-    """A template's text without the origins of what its hooks put in: the one text that runs and is read off."""
+    """Returns a template's text without the origins of its hooks' ops: this one text runs, and the tile program is read
+    off it."""
     return _ORIGIN.sub("", located)
 
 
 def module_key(module: KernelModule) -> str:
-    """The same for kernels that are the same function of the same arguments, whatever they are called."""
+    """Returns a key that is the same for kernels that are the same function of the same arguments, whatever their
+    names."""
     neutral = replace(
         module,
         kernel="",
@@ -58,10 +62,10 @@ def module_key(module: KernelModule) -> str:
 
 
 def machine_key(machine: Machine) -> str:
-    """The same for machines of the same figures, whatever they and their files are called.
+    """Returns a key that is the same for machines with the same figures, whatever the names of machines and files.
 
-    The memory goes by what its file said when the machine was made: a file of the same name may be edited, and another
-    may say the same.
+    The memory counts by the figures that its file had when the machine was made: a file of the same name may be edited,
+    and another file may have the same figures.
     """
     figures = {name: figure for name, figure in machine.figures().items() if name not in ("name", "dram_timing")}
     banks = asdict(machine.banked_memory()) if machine.dram.kind == "banked" else {}
@@ -70,8 +74,8 @@ def machine_key(machine: Machine) -> str:
 
 
 def schedule_key(module: str, machine: str, wanted: Mapping[str, object] | None, near: Collection[int] = ()) -> str:
-    """The same for kernels that scheduling would make the same of: keys of module and machine, what the user asked, the
-    arguments that the common memory serves."""
+    """Returns a key that is the same for kernels with the same schedule: made of the keys of module and machine, the
+    user's wishes, and the arguments that the common memory serves."""
     return _digest([module, machine, wanted, sorted(near)])
 
 
@@ -82,7 +86,7 @@ def _digest(data: object) -> str:
 
 
 def taken_over(kernel: ScheduledKernel, module: KernelModule) -> ScheduledKernel:
-    """A scheduled kernel of the same key under the name and with the nodes of `module`."""
+    """Returns a scheduled kernel of the same key with the name and the nodes of `module`."""
     old, new = kernel.kernel, module.kernel
     if old == new and kernel.program.origin_names == module.origins:
         return kernel

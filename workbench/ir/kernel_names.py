@@ -13,7 +13,7 @@ EVERY: Final = "*"
 
 
 def with_full_kernel(name: str, kernels: Iterable[str]) -> str:
-    """`k0_softmax` for `k0`, `k0_softmax:12` for `k0:12`; any other name as it is."""
+    """Returns `k0_softmax` for `k0`, `k0_softmax:12` for `k0:12`, and any other name unchanged."""
     found = re.fullmatch(r"(k\d+)([:#]\d+)?", name)
     if found is None:
         return name
@@ -22,9 +22,9 @@ def with_full_kernel(name: str, kernels: Iterable[str]) -> str:
 
 
 def by_full_names(asked: Mapping[str, V], kernels: Iterable[str]) -> dict[str, V]:
-    """Each kernel's entry under its whole name; of two names of one kernel the last counts.
+    """Returns each kernel's entry under its whole name; of two names of one kernel the last counts.
 
-    Values that are no names stay: the check of names reports them.
+    Keys that are no names stay: the check of names reports them.
     """
     named = cast("Mapping[object, V]", asked).items()
     found = {with_full_kernel(name, kernels) if isinstance(name, str) else name: each for name, each in named}
@@ -36,8 +36,8 @@ def is_pattern(key: str) -> bool:
 
 
 def key_for(asked: Collection[str], names: tuple[str, ...]) -> str | None:
-    """Returns the key that applies to a kernel of these names: a name, else the first pattern that matches; `*`
-    comes last."""
+    """Returns the key that applies to a kernel with these names: a name, else the first pattern that matches, with `*`
+    as the last pattern."""
     patterns = sorted(filter(is_pattern, asked), key=lambda key: key == EVERY)
     found = [name for name in names if name in asked]
     found += [key for key in patterns if any(fnmatchcase(name, key) for name in names)]

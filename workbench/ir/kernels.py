@@ -1,4 +1,4 @@
-"""The lowered graph: nodes with routes, grouped into kernels, and what became of each as MLIR and as launches."""
+"""The records of lowering, rendering and scheduling: nodes with routes, kernels, their MLIR, and their launches."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ HOST = "host"
 
 @dataclass(frozen=True, slots=True)
 class LoweredNode:
-    """A node after decomposition, with the way it will be made."""
+    """A node after decomposition, and the route by which it is computed."""
 
     node: Node
     route: str
     """template, builder, automatic, host or view."""
     kernel: str
-    """Name of its kernel; empty for a view, which costs nothing."""
+    """The name of the node's kernel; empty for a view, which costs nothing."""
     rule: str
-    """The decomposition that made it, or the fusion rule that put it into its kernel; empty when it stands alone."""
+    """The decomposition that made the node, or the fusion rule that put it into its kernel; empty if it stands
+    alone."""
     parent: str
-    """The captured node it was decomposed from; its own name when it was not."""
+    """The captured node from which the node was decomposed; its own name if it was not decomposed."""
     dialect: str = ""
-    """The dialect of its builder; empty on other routes."""
+    """The dialect of the node's builder; empty on other routes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """One decision about an edge between two nodes, or two products that read one operand: fused or refused, by which
-    rule, and why."""
+    """One decision about an edge between two nodes, or about two products that read one operand: fused or refused, with
+    the rule and the reason."""
 
     producer: str
     consumer: str
@@ -49,7 +50,8 @@ class Fusion:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Indices that a kernel is given: each at least `low` and less than `high`, or it would leave its tensor."""
+    """Indices that a kernel reads: each must be at least `low` and less than `high`, or the kernel would leave its
+    tensor."""
 
     value: str
     low: int
@@ -67,7 +69,7 @@ class Kernel:
 
     name: str
     kind: str
-    """elementwise, reduction, contraction or opaque: what its anchor is. Or host: no kernel, but a step on the host."""
+    """elementwise, reduction, contraction or opaque: the kind of the kernel's anchor. Or host: a step on the host."""
     nodes: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -77,7 +79,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A value that is other strides over a base value: no kernel, no bytes."""
+    """A value that is its base's memory with other strides: no kernel, no bytes."""
 
     value: str
     base: str
@@ -86,13 +88,13 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class KernelGraph:
-    """The result of `lower`: every node routed, every kernel named, in launch order."""
+    """The result of `lower`: every node has a route, and the kernels are named, in launch order."""
 
     captured: AtenGraph
     nodes: tuple[LoweredNode, ...]
-    """In topological order, decomposed."""
+    """The decomposed nodes, in topological order."""
     kernels: tuple[Kernel, ...]
-    """In launch order."""
+    """The kernels, in launch order."""
     views: tuple[View, ...]
     types: dict[str, TensorType]
     """Types of every value, the captured ones and those that decompositions made.
@@ -100,14 +102,15 @@ class KernelGraph:
     Strides and offset of a view are relative to its base's storage."""
     fusions: tuple[Fusion, ...]
     layouts: tuple[AxisOrder, ...] = ()
-    """An order for each storage that kernels use; empty if all tensors lie as PyTorch has them."""
+    """The order of axes for each storage that kernels use; empty if all tensors lie as PyTorch has them."""
     rewrites: tuple[Rewrite, ...] = ()
     """The changes that graph passes and patterns made to the captured graph before it was lowered."""
     merged: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """A captured node -> the others that a pass or a pattern made one with it: its lowered nodes are made of all."""
+    """For each merged captured node: the other captured nodes that a pass or a pattern merged with it. The node's
+    lowered nodes compute all of these."""
 
     def together(self, captured: str) -> tuple[str, ...]:
-        """The captured nodes that are made as one with a captured node, itself among them, in order."""
+        """The captured nodes that are merged with a captured node, itself among them, in order."""
         names = captured, *self.merged.get(captured, ())
         return tuple(node.name for node in self.captured.nodes if node.name in names) if len(names) > 1 else names
 
@@ -125,7 +128,7 @@ class KernelGraph:
 
     @property
     def bases(self) -> dict[str, str]:
-        """View -> the value that it looks into."""
+        """The base of each view."""
         return {view.value: view.base for view in self.views}
 
     @property
@@ -136,7 +139,8 @@ class KernelGraph:
         return tuple(dict.fromkeys(base.get(value, value) for value in used))
 
     def made_by_template(self, nodes: tuple[str, ...]) -> int:
-        """Number of a kernel's nodes that its template computes; the others are pointwise neighbours."""
+        """The place of the node that a kernel's template computes among the kernel's nodes; the others are pointwise
+        neighbours."""
         for place, name in enumerate(nodes):
             if self.node(name).route == "template":
                 return place
@@ -147,13 +151,14 @@ class KernelGraph:
 
     @staticmethod
     def from_json(text: str) -> KernelGraph:
-        """The graph that `to_json` wrote; `RecordFormatError` for all else, and for a graph that makes no sense."""
+        """Returns the graph that `to_json` wrote; `RecordFormatError` for all else, and for a graph that makes no
+        sense."""
         return codec.loads(KernelGraph, text, format=FORMAT, version=VERSION)
 
 
 @dataclass(frozen=True, slots=True)
 class Absorbed:
-    """A node that left no op of its own in the MLIR, and what took it in."""
+    """A node without an op of its own in the MLIR, and the reason, such as the op that took it in."""
 
     node: str
     reason: str
@@ -164,29 +169,29 @@ class Hook:
     """A run of pointwise nodes as the body of one linalg op, which a template puts on its own tile."""
 
     place: int
-    """Which input's tile it works on, -1 for the output's."""
+    """The number of the input whose tile the hook works on, -1 for the output."""
     body: str
-    """Its block, from the label to the yield, every SSA name with a prefix of its own."""
+    """The op's block, from the label to the yield; every SSA name has a prefix of the hook's own."""
     origin: int
-    """Kernel-local origin id of its last node."""
+    """The kernel-local origin id of the hook's last node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The template, machine and mapping that a text was written for, which the text alone does not show."""
+    """The template, machine and mapping for which a text was written; the text alone does not show these."""
 
     template: str
-    """Its class, and the module of that."""
+    """The template's class, with its module."""
     origin: int
-    """Kernel-local origin id of the node that it was written for."""
+    """The kernel-local origin id of the node for which the text was written."""
     machine: str
-    """The machine as people call it."""
+    """The machine's name, as people use it."""
     read: dict[str, str]
-    """The figures of the machine that the template read, each with its value: with others it may write another text."""
+    """The machine's figures that the template read, with their values: for other values it may write another text."""
     asked: str
     """The user's mapping, as JSON; empty if there is none."""
     mapping: Mapping
-    """The mapping that it was written for, before the cores of a machine are known."""
+    """The mapping for which the text was written, before the cores of a machine are known."""
     dims: dict[str, int]
     """Name and extent of every dim that a mapping may name."""
 
@@ -195,21 +200,21 @@ class Written:
 class KernelModule:
     """A kernel as verified MLIR: linalg on tensors, one function, arguments `(inputs..., outputs...)` as memrefs.
 
-    A template's is in the scheduled form already, and is scheduled as it stands.
+    A template's module is in the scheduled form already, and is scheduled unchanged.
     """
 
     kernel: str
     mlir: str
-    """Text without locations, for readers and for the cache key. Empty for a template's kernel that
-    is not written yet."""
+    """The text without locations, for readers and for the cache key; empty for a template's kernel that is not written
+    yet."""
     located: str
     """The same module with kernel-local origin ids as locations."""
     arguments: tuple[TensorType, ...]
     origins: tuple[str, ...]
-    """Kernel-local origin id -> lowered node name."""
+    """The lowered node's name for each kernel-local origin id."""
     absorbed: tuple[Absorbed, ...]
     handwritten: bool = False
-    """It comes from a template."""
+    """True if the module comes from a template."""
     hooks: tuple[Hook, ...] = ()
     """The pointwise neighbours that share a template's kernel."""
     written: Written | None = None
@@ -218,7 +223,7 @@ class KernelModule:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One step of the pass trace. Running `pipeline` on the previous snapshot's `mlir` gives this one's."""
+    """One step of the pass trace. Running `pipeline` on the previous snapshot's `mlir` gives this snapshot's `mlir`."""
 
     name: str
     pipeline: str
@@ -237,7 +242,7 @@ class Folded:
 
 
 USER_SCRIPT: Final = "the user's script"
-"""The reason of a mapping that says nothing about tiles, because a script does."""
+"""The reason of a mapping that has no tiles, because a script chooses them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,9 +254,9 @@ class Mapping:
     buffers: int
     cores: dict[str, int]
     reason: str
-    """Why the heuristic chose it, or `user`."""
+    """Why the heuristic chose the mapping, or `user`."""
     spread: str = ""
-    """The work of the machine's cores, and why not all of them do something; empty on a machine of one core."""
+    """The work of the machine's cores, and why some of them do nothing; empty on a machine of one core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,26 +264,26 @@ class Launch:
     """One run of a kernel: the tensors that it takes, and the launches that it waits for."""
 
     kernel: str
-    """Name of the scheduled kernel it runs; identical kernels of the graph share one."""
+    """The name of the scheduled kernel that the launch runs; identical kernels of the graph share one."""
     name: str
-    """Name of the graph's kernel that it is the run of."""
+    """The name of the graph's kernel that the launch runs."""
     arguments: tuple[str, ...]
     """Values, in ABI order."""
     addresses: tuple[int, ...]
     """DRAM byte address of each argument's storage."""
     after: tuple[int, ...]
-    """Indices of the launches it waits for: those whose results it reads, and those that still use the bytes it
-    writes, unless another wait implies them."""
+    """Indices of the launches that this launch waits for: those whose results it reads, and those that still use the
+    bytes that it writes, unless another wait implies them."""
     origins: tuple[str, ...]
-    """Kernel-local origin id -> captured node name."""
+    """The captured node's name for each kernel-local origin id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """Bytes of DRAM that a value and its views lie in, from launch `first` to launch `last`, both included.
+    """Bytes of DRAM that hold a value and its views, from launch `first` to launch `last`, both included.
 
-    What stays for the whole journey is there from -1 to the number of launches. Storages whose lifetimes do not meet
-    may share bytes.
+    A storage that stays for the whole journey is there from -1 to the number of launches. Storages whose lifetimes do
+    not meet may share bytes.
     """
 
     value: str
@@ -302,9 +307,9 @@ class Launches:
 
     launches: tuple[Launch, ...]
     dram_bytes: int
-    """Bytes that must be there: the highest that any storage takes."""
+    """The bytes of DRAM that the journey needs: the highest end of a storage."""
     storages: tuple[Storage, ...]
-    """Every value that is no view, those that stay for the whole journey first."""
+    """The storage of every value that is no view, those that stay for the whole journey first."""
     numbers: tuple[Numbers, ...] = ()
     """The traced contents of index tensors, each under the name of every argument that is a view of it."""
 
@@ -317,10 +322,10 @@ class ScheduledKernel:
     mlir: str
     """The scheduled module without locations."""
     located: str
-    """The same module with kernel-local origin ids as locations: what the tile program is read off. The JIT reads
-    `mlir`, which is this text without them."""
+    """The same module with kernel-local origin ids as locations, from which the tile program is read. The JIT reads
+    `mlir`, which is this text without locations."""
     schedule: str
-    """The transform script that tiled and fused it."""
+    """The transform script that tiled and fused the kernel."""
     mapping: Mapping
     dims: dict[str, int]
     """Name and extent of every dim a mapping may name."""
@@ -337,20 +342,20 @@ class Residence:
 
     value: str
     path: str
-    """The user's text for it, where it is given from outside."""
+    """The user's text for the tensor, if it comes from outside; else empty."""
     bytes: int
     first: int
     last: int
-    """The launches from and to which it stays, or would."""
+    """The tensor stays, or would stay, from launch `first` to launch `last`."""
     alone: bool
-    """It is made and used up meanwhile, so that while resident it need not be in DRAM as well."""
+    """True if the tensor is made and used up in this time, so that a resident tensor need not be in DRAM as well."""
     resident: bool = False
     saved_read: int = 0
     saved_written: int = 0
-    """Bytes of DRAM traffic that its residence spares, or would."""
+    """Bytes of DRAM traffic that the residence saves, or would save."""
     reason: str = ""
     refused: str = ""
-    """Why it cannot be resident on any machine; empty if it can."""
+    """Why the tensor cannot be resident on any machine; empty if it can."""
 
     @property
     def saved(self) -> int:
@@ -363,9 +368,9 @@ class Placement:
 
     value: str
     path: str
-    """The user's text for it, where it is given from outside."""
+    """The user's text for the tensor, if it comes from outside; else empty."""
     chiplet: int | None = None
-    """In whose memory, or None where it follows a policy."""
+    """The chiplet whose memory holds the tensor; None if the tensor follows a policy."""
     policy: str = ""
 
 
@@ -373,19 +378,19 @@ class Placement:
 class ScheduledProgram:
     """Every distinct kernel scheduled, and the order in which they are launched.
 
-    Kernels of the graph with the same MLIR, arguments and mapping are one here, under the name of the first of them;
-    each keeps a launch of its own, with its own addresses and origins.
+    Kernels of the graph with the same MLIR, arguments and mapping are one scheduled kernel, under the name of the first
+    of them; each keeps a launch of its own, with its own addresses and origins.
     """
 
     kernels: tuple[ScheduledKernel, ...]
-    """In the order of their first launches."""
+    """The kernels, in the order of their first launches."""
     launches: Launches
     hosts: tuple[HostStep, ...] = ()
     """The kernels of kind host, which are launched like the others but have no program."""
     residence: tuple[Residence, ...] = ()
-    """The plan of what stays in the common memory, a decision for each tensor in DRAM; empty without a plan."""
+    """The plan for the common memory, with a decision for each tensor in DRAM; empty without a plan."""
     placement: tuple[Placement, ...] = ()
-    """The tensors that the user has a place for; all others lie where the machine puts them."""
+    """The tensors for which the user chose a place; all others lie where the machine puts them."""
 
     def kernel(self, name: str) -> ScheduledKernel:
         for kernel in self.kernels:

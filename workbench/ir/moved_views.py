@@ -1,8 +1,8 @@
-"""Views of a storage whose axes lie in another order.
+"""Moves views of a storage along when the storage's axes get another order.
 
 A view has some of its storage's elements at even steps. In another order these elements may still lie at even steps:
-then it stays a view, with other strides. Else, as for a reshape that joins two axes which no longer follow each other,
-it would have to be a copy.
+then the view stays a view, with other strides. Otherwise it would have to be a copy, for example a reshape that joins
+two axes which no longer follow each other.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ class _Axis(NamedTuple):
 
     extent: int
     before: int
-    """Its stride."""
+    """The stride in the old order; `after` is the stride in the new one."""
     after: int
 
 
 def moved(view: TensorType, before: TensorType, after: TensorType) -> TensorType | None:
-    """A view of a storage whose tensor lay as `before` and now lies as `after`; None where it is no view any more."""
+    """The type of a view whose storage's tensor lay as `before` and now lies as `after`; None if it is no view any
+    more."""
     axes = _axes(before, after)
     start = _coordinates(view.offset - before.offset, axes)
     steps = [
@@ -56,7 +57,7 @@ def overlaps_itself(kind: TensorType) -> bool:
 
 
 def _axes(before: TensorType, after: TensorType) -> list[_Axis]:
-    """Outermost first, as before."""
+    """The axes of the storage's tensor, with merged neighbours, outermost first in the old order."""
     found = list[_Axis]()
     each = map(_Axis, before.shape, before.strides, after.strides)
     for axis in sorted((axis for axis in each if axis.extent > 1), key=lambda axis: -axis.before):
@@ -69,7 +70,7 @@ def _axes(before: TensorType, after: TensorType) -> list[_Axis]:
 
 
 def _coordinates(distance: int, axes: Sequence[_Axis]) -> list[int] | None:
-    """Steps along each axis for a distance in memory, as before; None for one between the elements."""
+    """The steps along each axis for a distance in the old order; None for a distance that ends between elements."""
     steps = list[int]()
     for axis in axes:
         count, distance = divmod(distance, axis.before)

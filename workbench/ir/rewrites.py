@@ -12,28 +12,28 @@ PASS, PATTERN = "pass", "pattern"
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Nodes of a graph that became one, by a pattern."""
+    """Nodes of a graph that a pattern replaced by one node."""
 
     node: str
-    """The node in their place."""
+    """The node in place of the others."""
     nodes: tuple[str, ...]
-    """The nodes that it replaced, in order."""
+    """The replaced nodes, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """The nearest that a pattern without a match came to one."""
+    """The candidate nearest to a match, for a pattern without a match."""
 
     matched: int
-    """Nodes of the pattern that had a partner."""
+    """The number of the pattern's nodes that had a partner."""
     of: int
-    """Nodes of the pattern."""
+    """The number of the pattern's nodes."""
     wanted: str
-    """The op of the pattern that had none, or whose partner was refused."""
+    """The op of the pattern's node that had no partner, or whose partner was refused."""
     wanted_at: str
     """The pattern's line."""
     found: str
-    """The node that stood there instead, or a value that no node makes."""
+    """The node that stood in the place of `wanted`, or a value that no node makes."""
     found_at: str
     """The user's line."""
     reason: str
@@ -43,23 +43,23 @@ class Nearest:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """The change that one graph pass or pattern made, in the order in which they ran."""
+    """The change that one graph pass or pattern made. A graph lists its rewrites in the order in which they ran."""
 
     name: str
     kind: str
     """pass or pattern."""
     place: str
-    """The line at which it is written."""
+    """The line at which the pass or pattern is written."""
     on: bool
-    """Whether it ran: the option `fusion` turns one off by its name."""
+    """True if the pass or pattern ran: the option `fusion` turns it off by its name."""
     graph: AtenGraph | None = None
-    """The graph after it; None where it changed nothing."""
+    """The graph after the pass or pattern; None if it changed nothing."""
     stands_for: tuple[StandsFor, ...] = ()
-    """The nodes of its graph that are no captured nodes, or stand for others as well."""
+    """The nodes of `graph` that are no captured nodes, or stand for others as well."""
     matches: tuple[Match, ...] = ()
-    """Of a pattern."""
+    """The matches of a pattern."""
     nearest: Nearest | None = None
-    """Of a pattern without a match."""
+    """The nearest candidate of a pattern without a match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +68,23 @@ class StandsFor:
 
     node: str
     captured: tuple[str, ...]
-    """In the order of the captured graph."""
+    """The captured nodes, in the order of the captured graph."""
 
 
 def last_graph(rewrites: Sequence[Rewrite], captured: AtenGraph) -> AtenGraph:
-    """The graph after all of them."""
+    """The graph after all rewrites."""
     return next((each.graph for each in reversed(rewrites) if each.graph is not None), captured)
 
 
 def captured_behind(rewrites: Sequence[Rewrite]) -> dict[str, tuple[str, ...]]:
-    """Node of the last graph -> the captured nodes behind it, for those that stand for others than themselves."""
+    """For each node of the last graph the captured nodes behind it, unless these are the node alone."""
     changed = [each for each in rewrites if each.graph is not None]
     return {each.node: each.captured for each in changed[-1].stands_for} if changed else {}
 
 
 def taken_out(rewrites: Sequence[Rewrite], captured: AtenGraph, node: str) -> Rewrite | None:
-    """Returns the pass or pattern that took a captured node out of the graph and put no other in its place."""
+    """Returns the first pass or pattern after which a captured node is no longer in the graph; None if there is
+    none."""
     if node not in {each.name for each in captured.nodes}:
         return None
     for each in rewrites:
@@ -94,7 +95,7 @@ def taken_out(rewrites: Sequence[Rewrite], captured: AtenGraph, node: str) -> Re
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A captured graph, and what passes and patterns made of it."""
+    """A captured graph, and the changes that passes and patterns made to it."""
 
     captured: AtenGraph
     rewrites: tuple[Rewrite, ...]

@@ -29,7 +29,7 @@ def structure(lowered: KernelGraph, kernel: Kernel, nodes: dict[str, LoweredNode
 
 
 def lent(made: KernelModule, kernel: Kernel) -> KernelModule:
-    """The module of a kernel of the same structure, as this kernel's own."""
+    """Returns the module of a kernel of the same structure as this kernel's own module."""
     place = dict(zip(made.origins, kernel.nodes, strict=True))
     return replace(
         made,
@@ -42,7 +42,7 @@ def lent(made: KernelModule, kernel: Kernel) -> KernelModule:
 
 
 def whole_results(lowered: KernelGraph, item: LoweredNode) -> tuple[str, ...]:
-    """All results of the node of which a lowered node makes one; its own if it makes all."""
+    """All results of the node of which a lowered node makes only a part; its own results if it makes all."""
     own = set(item.node.results)
     for node in last_graph(lowered.rewrites, lowered.captured).nodes:
         if node.op == item.node.op and len(node.results) > len(own) and own < set(node.results):

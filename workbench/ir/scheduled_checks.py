@@ -1,7 +1,7 @@
 """Checks that kernels, launches and the trace of a journey belong together: they may come from any file.
 
-What each record says by itself is checked in `graph_checks`, and by the simulator in programs and traces. Here it is
-what they say of one another: every index and every name leads somewhere.
+`graph_checks` checks each record by itself, and the simulator checks programs and traces. This module checks what the
+records say of one another: every index and every name must exist.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ORIGIN = re.compile(r'"aten:(\d+)"')
 def check_together(
     lowered: KernelGraph, rendered: tuple[KernelModule, ...], scheduled: ScheduledProgram, trace: Trace
 ) -> None:
-    """Raises `RecordFormatError` for the first things that do not fit together."""
+    """Raises `RecordFormatError` for the first mistakes between these records."""
     for mistakes in (
         _rendered_mistakes(lowered, rendered),
         _kernel_mistakes(lowered, scheduled),
@@ -59,8 +59,8 @@ def _rendered_mistakes(lowered: KernelGraph, rendered: tuple[KernelModule, ...])
 
 
 def _template_mistakes(rendered: tuple[KernelModule, ...], scheduled: ScheduledProgram) -> Iterator[str]:
-    """The scheduled text must be the template's, and equal with and without origins: one is read into a program, the
-    other runs."""
+    """Yields a mistake if a scheduled text is not the template's, or if it differs with and without origins: one text
+    is read into a program, the other runs."""
     runs = {launch.name: launch.kernel for launch in scheduled.launches.launches}
     kernels = {kernel.kernel: kernel for kernel in scheduled.kernels}
     for module in rendered:
@@ -88,7 +88,7 @@ def _template_mistakes(rendered: tuple[KernelModule, ...], scheduled: ScheduledP
 
 
 def _origins_of(where: str, located: str, count: int) -> Iterator[str]:
-    """Locations with unknown origins."""
+    """Yields a mistake for each location with an unknown origin."""
     for number in _ORIGIN.findall(located):
         if len(number) > len(str(count)) or int(number) >= count:
             yield f"{where} has a location of origin {number[:20]}, but only {count} origins"

@@ -8,7 +8,7 @@ from workbench.ir.graph import Arg, AtenGraph, Ref, Sequence
 
 
 def counted_name(wish: str, taken: Container[str]) -> str:
-    """`add`, or the first of `add_1`, `add_2`, ... that is not taken."""
+    """Returns a wish such as `add`, or the first of `add_1`, `add_2`, ... that is not taken."""
     name, count = wish, 0
     while name in taken:
         count += 1
@@ -17,14 +17,14 @@ def counted_name(wish: str, taken: Container[str]) -> str:
 
 
 def marked_name(wish: str, taken: Container[str]) -> str:
-    """`add.clone`, with underscores behind it until it is not taken."""
+    """Returns a wish such as `add.clone`, with underscores appended until the name is not taken."""
     while wish in taken:
         wish += "_"
     return wish
 
 
 def with_names(arg: Arg, names: Mapping[str, str]) -> Arg:
-    """The same argument with each value by its name in `names`."""
+    """Returns the argument with each value under its name in `names`."""
     if isinstance(arg, Ref):
         return Ref(names[arg.value])
     if isinstance(arg, Sequence):
@@ -33,7 +33,7 @@ def with_names(arg: Arg, names: Mapping[str, str]) -> Arg:
 
 
 def written(arg: Arg) -> str:
-    """An argument as it would be written in a call."""
+    """Returns an argument as it would be written in a call."""
     if isinstance(arg, Ref):
         return arg.value
     if isinstance(arg, Sequence):

@@ -1,1 +1,1 @@
-"""Kernels as native code, and a graph run with it."""
+"""Compiles kernels to native code, and runs a graph with them."""

@@ -1,11 +1,11 @@
-"""Long sums in blocks, each of which begins at zero.
+"""Cuts long sums into blocks, each of which begins at zero.
 
-A sum of n floats that is made one after the other loses digits as it grows: near its end each number is rounded to
-the last place of the whole. Of three million numbers near 1,000 in f32 that leaves 3e-4 of error. Here a loop that
-sums is cut into blocks, and a block's sum is added to the rest when it is complete: roundings to the last place of
-the whole are as many as there are blocks, not numbers.
+If n floats are added one after the other, the sum loses digits as it grows: near the end each addition rounds to the
+last place of the whole sum. For three million numbers near 1,000 in f32 that leaves an error of 3e-4. So a loop that
+sums is cut into blocks, and a block's sum is added to the total when it is complete: only one addition for each block
+rounds to the last place of the whole, instead of one for each number.
 
-A block has one sum, or, where the innermost loop walks a dim that is not summed over, one for each of its elements:
+A block has one sum, or, if the innermost loop walks a dim that is not summed over, one for each element of that dim:
 `WIDTH` at a time, in a buffer that stays in the first-level cache.
 """
 
@@ -25,28 +25,28 @@ from workbench.mlir.linalg_ops import end_body, generic, generic_with_body
 from workbench.mlir.memrefs import subview
 
 BLOCK: Final = 512
-"""Numbers that are added one after the other, along each dim that is summed over."""
+"""Numbers that a block adds one after the other, along each dim that is summed over."""
 
 LANES: Final = 16
-"""Sums that a vector register makes of the innermost loop: each takes its part of the numbers."""
+"""Sums that a vector register makes of the innermost loop: each adds a part of the numbers."""
 
 WIDTH: Final = 1024
-"""Sums that are made side by side."""
+"""The most sums that a block makes side by side."""
 
 SHORT: Final = 32
-"""With fewer numbers to add, a block's own sum takes longer and rounds hardly less."""
+"""The fewest numbers that are cut into blocks. With fewer, a block's own sum takes longer and rounds hardly less."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """The part of a dim inside the loops around an op: elements from `start`, or the one there."""
+    """The part of a dim in one block: `size` elements from `start`, or the single element there if `size` is None."""
 
     start: Index
     size: Index | None
 
 
 def cut_into_blocks(op: ir.Operation) -> None:
-    """Puts loops over blocks around a `linalg.generic` that adds floats up; any other stays as it is."""
+    """Puts loops over blocks around a `linalg.generic` that adds floats up; leaves any other op as it is."""
     if not is_opened(op) or not _only_adds_floats(op):
         return
     kinds = iterators(op)
@@ -85,7 +85,7 @@ def _only_adds_floats(op: ir.Operation) -> bool:
 
 
 def _extent_of(op: ir.Operation, dim: int) -> tuple[Value, int]:
-    """The operand and its axis that the dim walks."""
+    """The first operand with an axis that the dim walks, and that axis."""
     for value, indexing in zip(op.operands, indexing_maps(op), strict=True):
         if dim in (loops := axis_loops(indexing)):
             return value, loops.index(dim)
@@ -103,7 +103,8 @@ def _is_short(extents: Sequence[tuple[Value, int]]) -> bool:
 
 
 def _loop(point: ir.InsertionPoint, extent: tuple[Value, int], step: int) -> tuple[ir.InsertionPoint, _Stretch]:
-    """A loop over a dim in steps; none where a single step does it. Returns where its body is written."""
+    """Writes a loop over a dim in steps, unless a single step covers the dim. Returns where the loop's body is written,
+    and the part of the dim in the body."""
     value, axis = extent
     size = shape_of(value)[axis]
     if size != DYNAMIC_EXTENT and size <= step:
@@ -123,14 +124,14 @@ def _loop(point: ir.InsertionPoint, extent: tuple[Value, int], step: int) -> tup
 
 @dataclass(frozen=True)
 class _Block:
-    """One block of an op that sums; its dims that still have a size are those of the op in the loops."""
+    """One block of an op that sums. Its loops are over the dims of the op whose part of the block has a size."""
 
     op: ir.Operation
     stretches: Mapping[int, _Stretch]
     side_by_side: int | None
 
     def write(self) -> None:
-        """The block's sums, at the insertion point: made from zero and then added to the output."""
+        """Writes the block's sums at the insertion point: they start from zero and are then added to the output."""
         inputs, _ = segments(self.op)
         operands, maps = list(self.op.operands), indexing_maps(self.op)
         parts = [self._part(*each) for each in zip(operands, maps, strict=True)]
@@ -147,7 +148,7 @@ class _Block:
             _add(new, old, axes)
 
     def _part(self, value: Value, indexing: ir.AffineMap) -> tuple[Value, list[int]]:
-        """The part of an operand that the block needs, and the dim that walks each axis of it."""
+        """The part of an operand that the block needs, and the dim that walks each axis of this part."""
         if not isinstance(value.type, ir.MemRefType):
             return value, []
         offsets, sizes, dropped, axes = list[Index](), list[Index](), list[int](), list[int]()
@@ -166,7 +167,7 @@ class _Block:
         return value if whole else subview(value, offsets, sizes, dropped), axes
 
     def _zeros(self, like: Value) -> Value:
-        """A buffer of zeros for the block's sums, made once for the whole function: of -0.0, which changes no sum."""
+        """A buffer for the block's sums, allocated once in the function and filled with -0.0, which changes no sum."""
         from torch_mlir.dialects import linalg
 
         kind = ir.MemRefType(like.type)
@@ -181,7 +182,7 @@ class _Block:
         return buffer
 
     def _renumber_indices(self, loops: list[int]) -> None:
-        """Values of `linalg.index` in the body, by the loops that are left and where they begin."""
+        """Replaces each `linalg.index` in the body by the index in the block's loops plus the block's start."""
         from torch_mlir.dialects import linalg
 
         for each in list(self.op.regions[0].blocks[0].operations):
@@ -205,7 +206,7 @@ def _entry(op: ir.Operation) -> ir.Block:
 
 
 def _walks(operands: Sequence[tuple[Value, list[int]]], loops: Sequence[int]) -> list[ir.AffineMap]:
-    """The map of each operand, by the loop that walks each of its axes."""
+    """The indexing map of each operand, from the loop that walks each of its axes."""
     number = {loop: ir.AffineDimExpr.get(position) for position, loop in enumerate(loops)}
     return [ir.AffineMap.get(len(loops), 0, [number[loop] for loop in axes]) for _, axes in operands]
 

@@ -1,9 +1,9 @@
-"""The order of a buffer's axes in the host's memory: that of the tensor which is copied into it or out of it.
+"""Orders a buffer's axes in the host's memory like those of the tensor that is copied into or out of it.
 
-A scratchpad's tile has the axes of its op, whatever order the tensor in DRAM has them in. For the simulated machine
-that is a matter of its DMA; on the host each number would be fetched from another cache line: weights that lie
-transposed, images whose channels come last. So here a buffer keeps its shape and its bytes, and gets the strides of
-what it is copied from. Buffers that are only computed with take the order of what they are computed with.
+A tile in the scratchpad has the axes of its op, whatever order the tensor in DRAM has them in. The simulated machine's
+DMA reorders them; on the host each number would come from another cache line, for example for transposed weights or
+images with channels last. So here a buffer keeps its shape and its bytes, and gets the strides of the tensor that it is
+copied from. A buffer that is not copied takes the order of another operand of its op.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from workbench.mlir.memrefs import recast, root_of, subview
 from workbench.running.tile_products import is_plain_product
 
 Order: TypeAlias = "tuple[int, ...]"
-"""The axes of a buffer, that with the longest steps first."""
+"""The axes of a buffer, the axis with the longest steps first."""
 
 _READERS: Final = ("memref.load", "memref.store", "memref.dim", "memref.dealloc")
 """Ops that take a memref of any strides, beside linalg's ops and subviews."""
@@ -32,8 +32,8 @@ _READERS: Final = ("memref.load", "memref.store", "memref.dim", "memref.dealloc"
 def order_buffers(module: ir.Module, *, calls: bool) -> None:
     """Gives the buffers of a module the strides of the tensors that are copied into and out of them; in place.
 
-    A product takes them in any order where it `calls` a BLAS. As loops it needs its factors as they are: so that its
-    innermost loop walks a row of the right one.
+    If a product `calls` a BLAS, it takes its factors in any order. As loops it needs its factors unchanged, so that its
+    innermost loop walks a row of the right factor.
     """
     ops = list(operations(module.operation))
     linalg = [op for op in ops if op.name.startswith("linalg.") and op.regions and is_opened(op)]
@@ -52,7 +52,7 @@ def order_buffers(module: ir.Module, *, calls: bool) -> None:
 
 
 def _may_move(value: Value) -> bool:
-    """True if all that uses a buffer takes it with other strides."""
+    """True if all ops that use a buffer take it with other strides."""
     for use in value.uses:
         op = use.owner.operation
         if op.name == "memref.subview":
@@ -64,7 +64,7 @@ def _may_move(value: Value) -> bool:
 
 
 def _asked_by_copies(copies: Sequence[ir.Operation], buffers: Sequence[Value]) -> dict[Value, Order]:
-    """For each buffer that is copied from or to a tensor that is none of them: the order for which most is asked."""
+    """For each buffer that is copied from or to an argument of the function: the axis order of most copied elements."""
     asked: dict[Value, Counter[Order]] = {}
     for op in copies:
         for mine, other in (list(op.operands), list(op.operands)[::-1]):
@@ -72,7 +72,7 @@ def _asked_by_copies(copies: Sequence[ir.Operation], buffers: Sequence[Value]) -
             strides, _ = ir.MemRefType(other.type).get_strides_and_offset()
             if buffer not in buffers or maker(_buffer_of(other)[0]) is not None or DYNAMIC_STRIDE in strides:
                 continue
-            # What is never stepped along may be what chooses a slot: it comes first.
+            # An axis of extent 1 may be the one that chooses a slot: it comes first.
             by_step = sorted(range(len(axes)), key=lambda axis: (shape_of(mine)[axis] != 1, -strides[axis]))
             size = math.prod(max(extent, 1) for extent in shape_of(mine))
             asked.setdefault(buffer, Counter())[_completed(buffer, [axes[axis] for axis in by_step])] += size
@@ -82,7 +82,8 @@ def _asked_by_copies(copies: Sequence[ir.Operation], buffers: Sequence[Value]) -
 def _asked_by_neighbours(
     ops: Sequence[ir.Operation], buffers: Sequence[Value], known: dict[Value, Order]
 ) -> dict[Value, Order]:
-    """For buffers without an order that of another operand of an op, as far as the op's loops walk both."""
+    """For each buffer without an order: the order of another operand of an op, if all loops that walk the buffer walk
+    that operand too."""
     found: dict[Value, Order] = {}
     for op in ops:
         operands = zip(op.operands, indexing_maps(op), strict=True)
@@ -102,24 +103,25 @@ def _asked_by_neighbours(
 
 
 def _buffer_of(value: Value) -> tuple[Value, list[int]]:
-    """Returns the buffer that a view is of, and the buffer's axis for each axis of the view."""
+    """Returns the buffer of a view, and the buffer's axis for each axis of the view."""
     axes = list(range(len(shape_of(value))))
     while (op := maker(value)) is not None and op.name == "memref.subview":
         kept = kept_axes(op)
         axes = [kept[axis] for axis in axes]
         value = op.operands[0]
-    if op is not None and op.name != "memref.alloc":  # another view: of a tensor, of whose strides the type tells
+    if op is not None and op.name != "memref.alloc":  # another view, of a tensor: its type has the strides
         value = root_of(value)
     return value, axes
 
 
 def _completed(buffer: Value, order: list[int]) -> Order:
-    """The axes that no view has, such as that of its slots, come first."""
+    """Puts the axes that no view has first, such as the axis of slots."""
     return (*(axis for axis in range(len(shape_of(buffer))) if axis not in order), *order)
 
 
 def _lay_out(buffer: Value, order: Order) -> None:
-    """Has all but the op that frees a buffer see it with its axes in this order, if its views keep their shapes so."""
+    """Gives a buffer the strides of this order of axes, for all ops but the one that frees it, if its views keep their
+    shapes."""
     shape = shape_of(buffer)
     strides = list(row_major(shape, order))
     if not _views_keep_shapes(buffer, strides):
@@ -136,10 +138,10 @@ def _lay_out(buffer: Value, order: Order) -> None:
 
 
 def _views_keep_shapes(value: Value, strides: Sequence[int]) -> bool:
-    """True if the subviews of a memref have the shapes with these strides that they have now.
+    """True if the subviews of a memref keep their shapes with these strides.
 
-    Two axes of one element may get the same stride. MLIR then takes the first for the dropped one, which may have been
-    the other: `1x?` would become `?x1`.
+    Two axes of one element may get the same stride. MLIR then takes the first for the dropped axis, although it may
+    have been the second: `1x?` would become `?x1`.
     """
     for use in value.uses:
         op = use.owner.operation
@@ -158,7 +160,7 @@ def _views_keep_shapes(value: Value, strides: Sequence[int]) -> bool:
 
 
 def _retype(value: Value) -> None:
-    """Makes the subviews of a memref anew, whose types follow from its type."""
+    """Replaces the subviews of a memref by new subviews, whose types follow from the memref's type."""
     for use in list(value.uses):
         op = use.owner.operation
         if op.name != "memref.subview":
@@ -174,7 +176,7 @@ def _retype(value: Value) -> None:
 
 
 def _first_alike(strides: Sequence[int], sizes: Sequence[Value | int], dropped: Sequence[int]) -> list[int]:
-    """The axes of one element that a subview drops, as MLIR tells them: of several with the same stride the first."""
+    """The axes of one element that a subview drops, as MLIR finds them: of several with the same stride the first."""
     wanted, found = Counter(strides[axis] for axis in dropped), list[int]()
     for axis, size in enumerate(sizes):
         if size == 1 and wanted[strides[axis]]:

@@ -4,8 +4,8 @@ An op's loops nest in the order of its iterators. For a matmul that puts the sum
 fill its vector registers nor read the right-hand side in order. Any order computes the same sums; this pass puts the
 dim along which most operands lie contiguously innermost, the sums just around it, the rest outside.
 
-Where the sum itself ends up innermost, its additions may be regrouped: without that permission each waits for the
-one before. Only the addition into the accumulator gets it, so arithmetic the user wrote keeps its order.
+If the sum itself is innermost, its additions may be regrouped: otherwise each addition waits for the one before. Only
+the addition into the accumulator may be regrouped, so the arithmetic that the user wrote keeps its order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from workbench.running.block_sums import cut_into_blocks
 def speed_up_reductions(module: ir.Module) -> bool:
     """Reorders the loops of every `linalg.generic` that reduces, and cuts long sums into blocks; in place.
 
-    Whether there is any.
+    Returns True if there is any such op.
     """
     generic = [op for op in operations(module.operation) if op.name == "linalg.generic"]
     reductions = [op for op in generic if "reduction" in iterators(op)]
@@ -38,13 +38,14 @@ def speed_up_reductions(module: ir.Module) -> bool:
 
 
 def knows_its_place(operation: ir.Operation) -> bool:
-    """True if the body asks where it is, or reads or writes elsewhere: then the order of the loops may matter."""
+    """True if the body reads loop indices, or reads or writes memory itself: then the order of the loops may matter."""
     names = [item.operation.name for item in operation.regions[0].blocks[0].operations]
     return any(name == "linalg.index" or name.startswith("memref.") for name in names)
 
 
 def loop_order(operation: ir.Operation) -> list[int]:
-    """The dims of a generic op, outermost first: kept as they are but for the innermost and the sums around it."""
+    """A faster order of a generic op's dims, outermost first. The innermost dim is the one along which the fewest
+    operands jump. Around it are the sums, or, in an op without sums, the other dims by the result's strides."""
     kinds = iterators(operation)
     operands = list(zip(operation.operands, indexing_maps(operation), strict=True))
     jumps = [

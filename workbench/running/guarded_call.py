@@ -1,9 +1,9 @@
-"""A worker's trial call of a kernel, on memory of its own that shows where it writes.
+"""A worker's trial call of a kernel, on separate memory that shows where the kernel writes.
 
-Each argument lies between two zones of known bytes, and behind each zone is a page that cannot be touched. A write into
-a zone is found afterwards and reported in bytes; a write beyond it ends the worker. A second call has the arguments end
-right at such a page, so that reading past an end is found as well. Where a system has no such pages (`faults.fences`),
-the zones remain.
+Each argument lies between two zones of known bytes, and beyond each zone is a page that cannot be touched. A write into
+a zone is found afterwards and reported in bytes; a write beyond the zone ends the worker. In a second call the
+arguments end right at such a page, so that reading past an end is found as well. If a system has no such pages
+(`faults.fences`), only the zones remain.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ from workbench.running.machine_code import target
 
 _PAGE: Final = mmap.PAGESIZE
 _ZONE: Final = 16 * _PAGE
-"""Bytes watched on either side of an argument: a row or two of most tensors."""
+"""The number of bytes that are watched on either side of an argument: a row or two of most tensors."""
 
 _PATTERNS: Final = (0xA5, 0x5A)
-"""Every bit of one differs from the other's: a byte written over one of them shows in that call or in the other."""
+"""Two patterns in which every bit differs: a stray byte that equals one pattern shows against the other, in the other
+call."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """A kernel's arguments: names for people, and the tensors, inputs first."""
+    """A kernel's arguments: their names in messages, and the tensors, inputs first."""
 
     names: tuple[str, ...]
     tensors: Sequence[torch.Tensor]
@@ -47,7 +48,8 @@ class Arguments:
 
 
 def run_trial(form: str, text: str, kernel: str, nodes: Sequence[str], given: Arguments) -> Trial:
-    """Makes the trial of a kernel: it must compile, and keep to its memory when it is called on these tensors."""
+    """Returns the trial of a kernel: the kernel must compile, and keep to its memory when it is called on these
+    tensors."""
     key = hashlib.sha256("\0".join([form, nameless(text, kernel), target()]).encode()).hexdigest()
 
     def material() -> Message:
@@ -119,12 +121,12 @@ class _Fenced:
 
 
 def _first_other(content: bytes, pattern: int) -> int:
-    """Place of the first byte that is no longer of the pattern; the length when all are."""
+    """The place of the first byte that differs from the pattern; the length if all bytes are the pattern's."""
     return len(content) - len(content.lstrip(bytes([pattern])))
 
 
 def _content(tensor: torch.Tensor) -> Block:
-    """The bytes that a tensor's elements span, those between them included."""
+    """The bytes from a tensor's first element to its last, with the bytes between elements."""
     elements = span(tensor)
     if not elements:
         return b""
@@ -133,7 +135,7 @@ def _content(tensor: torch.Tensor) -> Block:
 
 @dataclass
 class TriedKernel:
-    """Gives the kernel itself as soon as a worker came back from it."""
+    """A kernel that this process calls only after a worker's trial of it has passed."""
 
     get: Callable[[], NativeKernel]
     form: str
@@ -146,7 +148,7 @@ class TriedKernel:
         return self.get() if self.passed else self._run
 
     def is_remembered(self) -> bool:
-        """True if this process knows that a worker came back from it: then nothing is left to try."""
+        """True if this process knows that the trial has passed: then nothing is left to try."""
         self.passed = self.passed or TRIALS.remembers(self._trial(()))
         return self.passed
 

@@ -1,11 +1,11 @@
 """Native code from a kernel's MLIR: the numbers of the workbench come from running the module itself.
 
-Both forms of a kernel can be compiled: the scheduled one (loops over scratchpad tiles) and the rendered one
-(linalg on tensors between memref arguments, untiled). On the host all memory is one, so the two memory spaces
-become one; loops, tiles, slots and copies stay what they are.
+Both forms of a kernel can be compiled: the scheduled one (loops over scratchpad tiles) and the rendered one (linalg on
+tensors between memref arguments, untiled). The host has only one memory, so the two memory spaces become one; loops,
+tiles, slots and copies stay unchanged.
 
-A kernel is called with torch tensors, inputs first, and writes its outputs in place. Shapes, strides and
-offsets of arguments are part of the kernel's type, so a call hands over nothing but addresses: no copies.
+A kernel is called with torch tensors, inputs first, and writes its outputs in place. Shapes, strides and offsets of
+arguments are part of the kernel's type, so a call passes only addresses and copies nothing.
 """
 
 from __future__ import annotations
@@ -43,13 +43,15 @@ from workbench.running.tile_products import call_blas
 from workbench.running.written_math import write_math
 
 _SYMBOL: Final = "workbench_kernel"
-"""Every kernel gets this name in its own engine, so that none can shadow a C library function it calls."""
+"""The name of every kernel in its own engine, so that a kernel's name cannot shadow a C library function that it
+calls."""
 
 _ENTRY: Final = f"_mlir_{_SYMBOL}"
-"""The function MLIR adds beside it, which takes the addresses of all arguments in one array."""
+"""The function that MLIR adds beside the kernel, which takes the addresses of all arguments in one array."""
 
 _OWN_BUFFERS = "scf-forall-to-for,func.func(buffer-loop-hoisting),buffer-deallocation-pipeline,canonicalize,cse"
-"""One thread does the work of all cores. Allocate once at the top, free at every exit: a call leaks nothing."""
+"""The passes that let one thread do the work of all cores. They allocate buffers once at the top and free them at every
+exit, so a call leaks nothing."""
 
 _BUFFERIZE = "eliminate-empty-tensors,one-shot-bufferize,func.func(refback-munge-memref-copy),canonicalize,cse"
 
@@ -61,8 +63,8 @@ _LOWER = (
 )
 
 _FEW_ELEMENTS: Final = 16_384
-"""Of a kernel's arguments together. To compute with so few takes less than a millisecond even without optimization;
-optimizing takes tens of milliseconds."""
+"""The most elements of a kernel's arguments together for which the kernel is not optimized: computing with so few takes
+less than a millisecond, and optimizing takes tens of milliseconds."""
 
 _DTYPES: dict[str, tuple[torch.dtype, ...]] = {
     "f64": (torch.float64,),
@@ -79,7 +81,7 @@ _DTYPES: dict[str, tuple[torch.dtype, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One argument in a kernel's type. Strides and offset count elements."""
+    """The layout of one argument in a kernel's type. Strides and offset count elements."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -97,11 +99,12 @@ class Layout:
 
     @property
     def span_bytes(self) -> int:
-        """From the first element to behind the last one."""
+        """The number of bytes from the first element to the end of the last one."""
         return span(self.shape, self.strides) * self.dtypes[0].itemsize
 
     def matches(self, tensor: torch.Tensor) -> bool:
-        """True if the tensor lies as the kernel expects. Strides of dims that are never stepped do not count."""
+        """True if the tensor has the layout that the kernel expects. Strides of dims that are never stepped do not
+        count."""
         if tensor.shape != self.shape or tensor.dtype not in self.dtypes:
             return False
         return tensor.stride() == self.strides or same_steps(self.shape, tensor.stride(), self.strides)
@@ -111,9 +114,9 @@ class Layout:
 
 
 class NativeKernel:
-    """A compiled kernel. Calling it runs it; it holds its machine code as long as it lives.
+    """A compiled kernel. Calling the kernel runs it; the object keeps its machine code alive.
 
-    Calls may overlap: every call has its own buffers, and the interpreter lock is not held while it runs.
+    Calls may overlap: every call has its own buffers, and the interpreter lock is not held while the kernel runs.
     """
 
     def __init__(self, name: str, code: Linked, layouts: tuple[Layout, ...]) -> None:
@@ -135,14 +138,14 @@ class NativeKernel:
 
     def call_at(self, addresses: Sequence[int]) -> None:
         """Runs the kernel on arguments whose first elements lie at these addresses. Nothing is checked."""
-        # The kernel adds the offset of its own type, so an address without it is handed over.
+        # The kernel adds the offset of its own type, so it gets addresses without that offset.
         pairs = zip(addresses, self.layouts, strict=True)
         values = self._addresses(*(address - layout.offset_bytes for address, layout in pairs))
         first, width = ctypes.addressof(values), ctypes.sizeof(ctypes.c_void_p)
         self._entry(self._addresses(*range(first, first + width * len(values), width)))
 
     def pack(self) -> bytes | None:
-        """The kernel as bytes for `unpack` in another process; None for one that was itself unpacked."""
+        """Returns the kernel as bytes for `unpack` in another process; None for a kernel that was itself unpacked."""
         if not isinstance(self._code.engine, ExecutionEngine):
             return None
         text = json.dumps(codec.encode(self.layouts)).encode()
@@ -153,7 +156,7 @@ class NativeKernel:
 
 
 def unpack(data: bytes, name: str) -> NativeKernel | None:
-    """The kernel that `NativeKernel.pack` made on a machine of the same `target()`; None for anything else."""
+    """Returns the kernel that `NativeKernel.pack` made on a machine of the same `target()`; None for anything else."""
     try:
         (length,) = struct.unpack_from("<Q", data)
         layouts = codec.decode(tuple[Layout, ...], json.loads(data[8 : 8 + length]))
@@ -164,7 +167,7 @@ def unpack(data: bytes, name: str) -> NativeKernel | None:
 
 
 def compile_scheduled(text: str, name: str, target: Processor | None = None) -> NativeKernel:
-    """Native code of a kernel in the scheduled form; `ScheduledFormError` when it is in another.
+    """Compiles a kernel in the scheduled form; raises `ScheduledFormError` if the text has another form.
 
     `target` is the processor to compile for, by default `processor()`.
     """
@@ -174,7 +177,7 @@ def compile_scheduled(text: str, name: str, target: Processor | None = None) -> 
 
 
 def compile_rendered(text: str, name: str, target: Processor | None = None) -> NativeKernel:
-    """Native code of a kernel as rendered: linalg on tensors, bufferized and run as it stands, without tiles."""
+    """Compiles a kernel as rendered: linalg on tensors, bufferized and run without tiles."""
     module = parse(text, new_context(torch_dialect=True), name)
     _refuse_aborts(module, name)
     if holds_tosa(module):
@@ -213,7 +216,7 @@ def _compile(module: ir.Module, name: str, target: Processor) -> NativeKernel:
 
 
 def _effort(layouts: Sequence[Layout], reduces: bool) -> int:
-    """LLVM's level of optimization: where there is little to compute, compiling is what takes time.
+    """Returns LLVM's level of optimization: if there is little to compute, compiling takes most of the time.
 
     A kernel that reduces is always optimized: it reads its elements many times, and a sum of floats in the lanes of a
     register rounds less than one number that grows. Nothing else depends on the level.
@@ -225,15 +228,15 @@ def _effort(layouts: Sequence[Layout], reduces: bool) -> int:
 _LIBRARY: Final = "*TorchMLIRAggregateCAPI.*"
 
 _SWITCHES: Final = ("-vectorize-slp=false",)
-"""The pass that makes vectors of single operations side by side. With gathers it stores numbers before it reads what
-was there: of attention with five matrices of one row each, eight of 25 results were divided by the sums of before.
-Loops are vectorised by another pass.
-"""
+"""Turns off LLVM's pass that makes vectors of single operations side by side. With gathers that pass stores numbers
+before the old ones are read: in attention with five matrices of one row each, eight of 25 results were divided by old
+sums. Loops are vectorised by another pass."""
 
 
 @cache
 def switch_passes() -> bool:
-    """Sets the switches for this process; False where the library does not offer it, as it may on other systems."""
+    """Sets `_SWITCHES` for this process; returns False if the library has no function for that, as may be on other
+    systems."""
     for path in Path(_mlir_libs.__file__).parent.glob(_LIBRARY):
         parse = getattr(ctypes.CDLL(str(path)), "LLVMParseCommandLineOptions", None)
         if parse is not None:
@@ -244,7 +247,8 @@ def switch_passes() -> bool:
 
 
 def _linked(module: ir.Module, name: str, target: Processor, library: Blas | None, effort: int) -> Linked:
-    """Machine code of a module in the LLVM dialect; an error where this process lacks a function that it calls."""
+    """Returns the machine code of a module in the LLVM dialect; raises if this process lacks a function that the code
+    calls."""
     switch_passes()
     try:
         engine = ExecutionEngine(module, opt_level=effort, enable_object_dump=True)  # pyright: ignore[reportCallIssue]
@@ -253,7 +257,7 @@ def _linked(module: ir.Module, name: str, target: Processor, library: Blas | Non
     if library:
         engine.raw_register_runtime(SGEMM, ctypes.c_void_p(library.sgemm))
     address = engine.raw_lookup(_SYMBOL)
-    if not address:  # the engine tells a failed look-up on stderr, and raises nothing
+    if not address:  # the engine reports a failed look-up on stderr, and raises nothing
         raise MissingFunctions(name, missing_symbols(object_of(engine)), str(target))
     return Linked(address, engine)
 
@@ -289,7 +293,7 @@ def _one_memory_space(module: ir.Module) -> None:
 
 
 def _refuse_aborts(module: ir.Module, name: str) -> None:
-    """`cf.assert` ends the whole process when it fails: such a module is not run here."""
+    """Refuses a module with `cf.assert`, which ends the whole process when it fails."""
     for operation in operations(module.operation):
         if operation.name == "cf.assert":
             message = str(operation.attributes["msg"])

@@ -1,12 +1,12 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-"""Machine code of a kernel as an object file, and back into this process without a compiler.
+"""Writes a kernel's machine code as an object file, and links object files into this process without a compiler.
 
-MLIR's engine gives the object it made; llvmlite, which Numba brings, links such an object into the process in about
-a millisecond. Only 64-bit x86 Linux is done this way: there the objects address everything by 64-bit absolute
-relocations, so it does not matter how far from libc they come to lie. Elsewhere kernels are compiled in each process.
+MLIR's engine writes its code as an object; llvmlite, which comes with Numba, links an object into the process in about
+a millisecond. Only 64-bit x86 Linux does so: there the objects address everything by 64-bit absolute relocations, so
+their distance from libc does not matter. Elsewhere kernels are compiled in each process.
 
-An object with a symbol that this process does not have would end the process when it is linked, so the symbols it
-needs are looked up before.
+Linking an object with a symbol that this process lacks would end the process, so the object's symbols are looked up
+before.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ _ELF_64 = b"\x7fELF\x02"
 
 @dataclass(frozen=True)
 class Linked:
-    """A function in this process, there as long as this object is."""
+    """A function in this process, which exists as long as this object."""
 
     address: int
     engine: object
 
 
 def target() -> str:
-    """The current target of machine code: an object of another target must not be run.
+    """Returns the current target of machine code: an object of another target must not be run.
 
-    It names the BLAS that the code calls, if any: with another one the same kernel may be other code.
+    The target names the BLAS that the code calls, if any: with another BLAS the same kernel may be other code.
     """
     library = blas(processor())
     return f"{processor().target}, {library or 'no BLAS'}"
 
 
 def restrict(module: ir.Module, allowed: Processor) -> None:
-    """Has the engine make machine code for a lesser processor, in place; the module is in the LLVM dialect.
+    """Makes the engine compile for a lesser processor, in place; the module is in the LLVM dialect.
 
-    The engine makes code for the processor it finds, and takes no other. A function's own attributes override that, as
-    long as it stays a function: inlined into the one that the engine adds to call it, it would become native again.
+    The engine compiles for the processor it finds, and takes no other. A function's own attributes override that,
+    unless the function is inlined: in the function that the engine adds to call it, the code would be native again.
     """
     if not allowed.restricted:
         return
@@ -66,10 +66,10 @@ def restrict(module: ir.Module, allowed: Processor) -> None:
 
 
 def widen(module: ir.Module, target: Processor) -> None:
-    """Has loops fill the registers of a processor whose longest ones do not slow its clock, in place.
+    """Uses 512-bit vectors on processors that keep their clock with them, in place.
 
-    LLVM takes registers of half the length, as older processors of Intel want it. Like `restrict` this is said of
-    functions.
+    LLVM by itself uses vectors of half that length, which suits older processors of Intel. Like `restrict`, this sets
+    attributes of functions.
     """
     if not target.has_fast_long_registers:
         return
@@ -78,7 +78,7 @@ def widen(module: ir.Module, target: Processor) -> None:
 
 
 def _say_of_functions(module: ir.Module, attributes: Mapping[str, ir.Attribute]) -> None:
-    """Gives all functions that have a body these attributes, and keeps them functions."""
+    """Gives these attributes to all functions with a body, and keeps the functions from being inlined."""
     for op in operations(module.operation):
         if op.name == "llvm.func" and op.regions[0].blocks:
             op.attributes["no_inline"] = ir.UnitAttr.get()
@@ -87,7 +87,7 @@ def _say_of_functions(module: ir.Module, attributes: Mapping[str, ir.Attribute])
 
 
 def object_of(engine: ExecutionEngine) -> bytes:
-    """The object file an engine made."""
+    """Returns the object file that an engine made."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.o"
         engine.dump_to_object_file(str(path))
@@ -95,7 +95,8 @@ def object_of(engine: ExecutionEngine) -> bytes:
 
 
 def link(code: bytes, function: str) -> Linked | None:
-    """Function `function` of an object file; None when the process lacks a symbol it calls."""
+    """Links an object file and returns its function `function`; None if the process lacks a symbol that the object
+    needs."""
     if missing_symbols(code):
         return None
     engine = _empty_engine()
@@ -113,7 +114,8 @@ def _empty_engine() -> llvm.ExecutionEngine:
 
 
 def missing_symbols(code: bytes) -> list[str]:
-    """Names that an object uses and neither it nor this process has; none where it is of another form than ELF's."""
+    """The names that an object uses and neither it nor this process defines; empty for objects that are not 64-bit
+    ELF."""
     if not code.startswith(_ELF_64):
         return []
     _know_this_process()
@@ -124,7 +126,7 @@ def missing_symbols(code: bytes) -> list[str]:
 
 @cache
 def _know_this_process() -> None:
-    """Has LLVM look symbols up in this process: with its first engine it begins to."""
+    """Lets LLVM look up symbols in this process, which it does from its first engine on."""
     _empty_engine()
 
 

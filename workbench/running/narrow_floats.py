@@ -1,10 +1,10 @@
-"""bf16 and f16 without the help of the processor: computed in f32, and stored as 16 bits.
+"""Computes bf16 and f16 without the processor's own instructions: in f32, stored as 16 bits.
 
-Where a processor cannot convert a narrow float, LLVM calls a function that no library of the process may have. And
-where it can, it may give other bits: the bf16 instruction of AVX-512 takes tiny numbers for zero. So in the LLVM
-dialect, when a kernel is about to become machine code, every narrow value becomes an integer, and arithmetic becomes
-f32 between conversions made of integer arithmetic, exact and rounded to nearest even as PyTorch's are. bf16 is done so
-on every processor; f16 only where there are no instructions for it, which are exact.
+If a processor cannot convert a narrow float, LLVM calls a function that the libraries of the process may lack. If the
+processor can, the bits may differ: the bf16 instruction of AVX-512 takes tiny numbers for zero. So in the LLVM dialect,
+when a kernel is about to become machine code, every narrow value becomes an integer, and arithmetic is done in f32
+between conversions. The conversions consist of integer arithmetic and, like PyTorch's, round to nearest even. bf16 is
+computed so on every processor, f16 only on processors without instructions for it, since those instructions are exact.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNSIGNED_LESS, _UNSIGNED_MORE, _EQUAL = 6, 8, 0
 
 
 def legalise(module: ir.Module, name: str, target: Processor) -> None:
-    """Rewrites the types that `target` cannot compute, in place; the module is in the LLVM dialect."""
+    """Rewrites the narrow float types that `target` cannot compute, in place; the module is in the LLVM dialect."""
     with module.context, ir.Location.unknown():
         kinds: set[ir.Type] = {ir.BF16Type.get(), *(() if target.converts_f16 else (ir.F16Type.get(),))}
         narrow = {ir.BF16Type.get(), ir.F16Type.get()}
@@ -51,7 +51,7 @@ def _by_way_of_f32(op: ir.Operation) -> None:
 
 
 def _legalise(op: ir.Operation, kinds: set[ir.Type], name: str) -> None:
-    """Has one op compute in f32 whatever it computes in a narrow type."""
+    """Makes an op that computes in a narrow type compute in f32."""
     takes = [place for place, value in enumerate(op.operands) if value.type in kinds]
     gives = [value for value in op.results if value.type in kinds]
     if op.name in _MOVES or op.name == "llvm.mlir.constant" or not (takes or gives):
@@ -79,7 +79,7 @@ def _narrow_result(op: ir.Operation) -> None:
         rounded = _narrowed(result, kind)
     for user, place in users:
         user.operation.operands[place] = rounded
-    if op.name == "llvm.fptrunc":  # from f32, since doubles come by way of it
+    if op.name == "llvm.fptrunc":  # from f32: doubles were rounded to f32 before
         result.replace_all_uses_with(op.operands[0])
         op.erase()
 
@@ -105,35 +105,35 @@ def _bits_of(value: ir.FloatAttr) -> int:
 
 
 def _widened(value: Value) -> Value:
-    """The f32 of a narrow value."""
+    """Converts a narrow value to f32."""
     bits = _made("zext", _word(), _made("bitcast", ir.IntegerType.get_signless(16), value))
     words = _from_bf16(bits) if isinstance(value.type, ir.BF16Type) else _from_f16(bits)
     return _made("bitcast", ir.F32Type.get(), words)
 
 
 def _narrowed(value: Value, kind: ir.Type) -> Value:
-    """The nearest value of a narrow type to an f32, as that type."""
+    """Rounds an f32 to the nearest value of a narrow type."""
     words = _made("bitcast", _word(), value)
     bits = _to_bf16(words) if isinstance(kind, ir.BF16Type) else _to_f16(words)
     return _made("bitcast", kind, _made("trunc", ir.IntegerType.get_signless(16), bits))
 
 
 def _from_bf16(bits: Value) -> Value:
-    """bf16 is the upper half of f32."""
+    """Shifts the bits up: bf16 is the upper half of f32."""
     return _op("shl", bits, 16)
 
 
 def _to_bf16(bits: Value) -> Value:
-    """Adds a number that carries into the upper half when the lower one is more than half a unit, or just that and
-    odd."""
+    """Rounds to nearest even: adds a number that carries into the upper half if the lower half is more than half a
+    unit, or exactly half a unit with an odd upper half. A NaN stays a NaN."""
     odd = _op("and", _op("lshr", bits, 16), 1)
     rounded = _op("lshr", _op("add", bits, _op("add", odd, 0x7FFF)), 16)
     return _choice(_is_nan(bits), _constant(0x7FC0), rounded)
 
 
 def _from_f16(bits: Value) -> Value:
-    """Moves the bits into place and corrects the exponent: of infinities and NaN once more, of subnormals by taking
-    the leading one, put there before, away again, which is exact."""
+    """Moves the bits into place and corrects the exponent, twice for infinities and NaN. A subnormal number gets a
+    leading one first, which a subtraction then removes exactly."""
     moved = _op("shl", _op("and", bits, 0x7FFF), 13)
     exponent = _op("and", moved, 0x7C00 << 13)
     usual = _op("add", moved, (127 - 15) << 23)
@@ -145,8 +145,8 @@ def _from_f16(bits: Value) -> Value:
 
 
 def _to_f16(bits: Value) -> Value:
-    """As to bf16 for what f16 holds as normal numbers. What is less is added to a number whose last bit is f16's least,
-    so that the addition rounds; what is more becomes infinity."""
+    """Rounds like `_to_bf16` if the result is a normal number of f16. A smaller number is added to a number whose last
+    bit is f16's least, so that the addition rounds; a larger number becomes infinity."""
     size = _op("and", bits, 0x7FFFFFFF)
     odd = _op("and", _op("lshr", size, 13), 1)
     usual = _op("lshr", _op("add", _op("add", size, (15 - 127) * (1 << 23) + 0xFFF), odd), 13)
@@ -183,7 +183,7 @@ def _op(name: str, words: Value, other: Value | int) -> Value:
 
 
 def _constant(number: int) -> Value:
-    """A word; those from 2**31 on are negative to MLIR."""
+    """A word; MLIR reads words from 2**31 on as negative numbers."""
     signed = (number + (1 << 31)) % (1 << 32) - (1 << 31)
     return _made("mlir.constant", _word(), value=ir.IntegerAttr.get(_word(), signed))
 

@@ -16,7 +16,7 @@ from workbench.running.machine_code import target
 
 
 class NativeStore:
-    """Native kernels by the text they were compiled from; `form` is the compiler that takes it."""
+    """Native kernels by the text that they were compiled from; `form` names the compiler of the text."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -32,7 +32,7 @@ class NativeStore:
 
 
 def default_native_store() -> NativeStore | None:
-    """The user's store; None when the environment switches it off, or where objects cannot be linked."""
+    """The user's store; None if the environment switches it off, or if objects cannot be linked."""
     store = user_store("native")
     return NativeStore(store) if store and can_link() else None
 

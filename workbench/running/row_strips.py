@@ -1,14 +1,14 @@
-"""Ops that follow one another on a tile, done strip by strip: a few rows go through all of them before the next ones.
+"""Runs consecutive ops on a tile strip by strip: a few rows go through all ops before the next rows.
 
-A tile is as large as a scratchpad, and each op passes over all of it: on the host each pass reads from a far cache
-what the last one wrote there. Where each row is made of the same row of what was made before, as in a softmax, a norm
-or a chain of arithmetic with its loads and stores, the order of rows and ops may be swapped. Every number is computed
-as before. A buffer that only these ops use needs no more room than a strip.
+A tile is as large as a scratchpad, and each op passes over the whole tile: on the host each pass reads from a far cache
+the results of the pass before. If each row only depends on the same row of earlier results, as in a softmax, a norm or
+a chain of arithmetic with its loads and stores, the order of rows and ops may be swapped. Every number is computed as
+before. A buffer that only these ops use needs no more room than a strip.
 
-The host can spare copies of a strip, too: all its memory is one, so an op may read and write a tensor directly. A load
-into a buffer is spared where the tensor stays as it is while the buffer is read; a store where the op that fills the
-buffer does nothing but that. Only where both lie in the same order: an op should not walk a tensor across its rows.
-Arithmetic then goes on while memory is waited for.
+The host can also leave out copies of a strip: it has only one memory, so an op may read and write a tensor directly. A
+load into a buffer is left out if the tensor does not change while the buffer is read; a store is left out if the op
+that fills the buffer does nothing else. Both memrefs must have the same order of elements: an op should not walk a
+tensor across its rows. Arithmetic then goes on while the host waits for memory.
 """
 
 from __future__ import annotations
@@ -38,26 +38,27 @@ from workbench.mlir.memrefs import recast, root_of, subview
 from workbench.running.contraction_loops import knows_its_place
 
 STRIP_BYTES: Final = 32_768
-"""Of all that the ops of a strip read and write: what a first-level cache holds."""
+"""The bytes that the ops of a strip read and write together: the size of a first-level cache."""
 
 _ADDRESSES: Final = (
     "memref.subview", "memref.reinterpret_cast", "memref.dim", "memref.alloc",
     "affine.apply", "affine.min", "affine.max",
 )  # fmt: skip
-"""Ops between others that neither read nor write; so does all of arith."""
+"""Ops between others that neither read nor write memory, like all ops of arith."""
 
 
 @dataclass
 class _Run:
-    """Ops one after the other, with what walks the rows of each operand."""
+    """Consecutive ops, with the axis of rows in each operand."""
 
     rows: int
     ops: list[ir.Operation] = field(default_factory=list[ir.Operation])
     axes: list[list[int | None]] = field(default_factory=list[list[int | None]])
-    """For each op and operand the axis of rows; None for one that is the same for all rows."""
+    """For each op and operand the axis of rows; None if the operand is the same for all rows."""
 
     def with_op(self, op: ir.Operation, loop: int) -> _Run | None:
-        """The run and this op, whose rows a loop walks; None if a row of it needs more than that row."""
+        """Returns the run with one more op, whose rows `loop` walks; None if a row of the op needs more than the same
+        row."""
         axes = [_axis_of(value, each, loop) for value, each in zip(op.operands, indexing_maps(op), strict=True)]
         longer = _Run(self.rows, [*self.ops, op], [*self.axes, axes])
         return longer if _kept_apart(longer) else None
@@ -76,7 +77,7 @@ def cut_into_strips(module: ir.Module) -> None:
 
 
 def _stretches(block: ir.Block) -> list[list[ir.Operation]]:
-    """Generic ops between which nothing else reads or writes."""
+    """Lists of generic ops between which nothing else reads or writes."""
     found: list[list[ir.Operation]] = [[]]
     for each in list(block.operations):
         op = each.operation
@@ -88,7 +89,7 @@ def _stretches(block: ir.Block) -> list[list[ir.Operation]]:
 
 
 def _is_simple(op: ir.Operation) -> bool:
-    """True if an op computes its one result from operands of known sizes, wherever it stands in them."""
+    """True if an op computes its one result from operands of known sizes, in the same way at every position."""
     return (
         segments(op)[1] == 1
         and is_opened(op)
@@ -118,7 +119,7 @@ def _grown(ops: Sequence[ir.Operation], loop: int) -> _Run | None:
 
 
 def _row_loops(op: ir.Operation) -> list[int]:
-    """The loops that walk the result, that with the longest steps first."""
+    """The parallel loops that walk the result, the one with the longest steps first."""
     result = op.operands[-1]
     strides, _ = ir.MemRefType(result.type).get_strides_and_offset()
     kinds = iterators(op)
@@ -137,8 +138,8 @@ def _axis_of(value: Value, indexing: ir.AffineMap, loop: int) -> int | None:
 
 
 def _kept_apart(run: _Run) -> bool:
-    """True if rows follow one another in memory, and what an op writes is read and written by the others as one view,
-    row by row."""
+    """True if rows follow one another in memory, and if all ops read and write the memory that one of them writes as
+    the same view, row by row."""
     written = {root_of(op.operands[-1]) for op in run.ops}
     seen: dict[Value, tuple[Value, int | None]] = {}
     for op, axes in zip(run.ops, run.axes, strict=True):
@@ -200,7 +201,8 @@ def _part(value: Value, axis: int, place: Value, strip: int) -> Value:
 
 
 def _smaller(value: Value, axis: int, strip: int, run: _Run) -> Value | None:
-    """A buffer of a strip in place of one that only the ops of a run use; None if others do."""
+    """Makes a buffer of one strip in place of a buffer that only the ops of a run use; None if others use the
+    buffer."""
     root, ops = root_of(value), set(run.ops)
     made = maker(root)
     strides, _ = ir.MemRefType(value.type).get_strides_and_offset()
@@ -220,7 +222,7 @@ def _smaller(value: Value, axis: int, strip: int, run: _Run) -> Value | None:
 
 
 def _used_by(value: Value, ops: set[ir.Operation]) -> bool:
-    """True if these ops alone read and write a buffer."""
+    """True if only these ops read and write a buffer."""
     for use in value.uses:
         op = use.owner.operation
         if op.name in ("memref.subview", "memref.reinterpret_cast"):
@@ -232,9 +234,9 @@ def _used_by(value: Value, ops: set[ir.Operation]) -> bool:
 
 
 def spare_copies(ops: Sequence[ir.Operation], buffers: Collection[Value]) -> None:
-    """Takes copies to and from `buffers`, which only these ops of one block use, out of them; in place.
+    """Removes copies to and from `buffers` from these ops of one block, which alone use the buffers; in place.
 
-    Whatever else the ops read and write has a view before the first of them.
+    All other memory that the ops read and write must have a view before the first op.
     """
     left = list(ops)
     for copy in [op for op in ops if _is_copy(op)]:
@@ -250,7 +252,7 @@ def spare_copies(ops: Sequence[ir.Operation], buffers: Collection[Value]) -> Non
 
 
 def _is_copy(op: ir.Operation) -> bool:
-    """True if each element is written where it was read, in memory of the same order."""
+    """True if an op only copies each element to the same position, in memory of the same order."""
     if len(op.operands) != 2 or not all(isinstance(value.type, ir.MemRefType) for value in op.operands):
         return False
     block = op.regions[0].blocks[0]
@@ -260,18 +262,19 @@ def _is_copy(op: ir.Operation) -> bool:
 
 
 def _same_order(one: Value, other: Value) -> bool:
-    """True if the elements that follow one another in one memref do so in the other."""
+    """True if elements that follow one another in one memref also do so in the other."""
     return _closest(one) == _closest(other)
 
 
 def _closest(value: Value) -> list[int]:
-    """The axis along which elements follow one another; none if they lie apart, or there is one element."""
+    """The axis along which elements follow one another, as a list; empty if they lie apart, or if there is one
+    element."""
     strides, _ = ir.MemRefType(value.type).get_strides_and_offset()
     return [axis for axis, extent in enumerate(shape_of(value)) if extent > 1 and strides[axis] == 1]
 
 
 def _is_spared_load(copy: ir.Operation, ops: Sequence[ir.Operation]) -> bool:
-    """True if nothing else fills the buffer, and nothing changes what it is filled with."""
+    """True if nothing else fills the buffer, and no op changes the tensor that it is filled from."""
     source, target = copy.operands
     others = [op for op in ops if op != copy]
     first = min((ops.index(op) for op in others if target in op.operands), default=len(ops))
@@ -283,7 +286,7 @@ def _is_spared_load(copy: ir.Operation, ops: Sequence[ir.Operation]) -> bool:
 
 
 def _spared_store(copy: ir.Operation, ops: Sequence[ir.Operation]) -> ir.Operation | None:
-    """The one other op that uses the buffer, if it writes every element once and looks at none of the old ones."""
+    """The only other op that uses the buffer, if it writes every element once and reads no old element; else None."""
     source, target = copy.operands
     users = [op for op in ops if op != copy and source in op.operands]
     if len(users) != 1 or any(root_of(target) in _roots(op) for op in ops if op != copy):

@@ -1,8 +1,8 @@
-"""A lowered graph run natively: kernels launched in order on torch tensors, without copies.
+"""Runs a lowered graph natively: launches its kernels in order on torch tensors, without copies.
 
-Every value that is no view owns a storage; a view is other strides over its base's storage. Inputs are used where
-they are, intermediates are made when their kernel is launched and dropped after their last reader. Where PyTorch may
-use several threads (`torch.get_num_threads()`), kernels with no path between them run side by side.
+Every value that is no view owns a storage; a view is its base's storage with other strides. Inputs are used where they
+are; an intermediate value is allocated when its kernel is launched, and freed after its last reader. If PyTorch may use
+several threads (`torch.get_num_threads()`), kernels with no path between them run side by side.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from workbench.running.side_by_side import Touched, most_at_once, side_by_side, 
 class KernelCache:
     """Native kernels by their text: the same text compiles once, whatever its function is called.
 
-    Threads compile one after the other, and call compiled kernels side by side. Each runner of programs owns one. A
+    Threads compile one after the other, and call compiled kernels side by side. Each runner of programs owns a cache. A
     kernel in `store` is not compiled at all.
     """
 
@@ -48,7 +48,7 @@ class KernelCache:
     _kernels: dict[tuple[str, ...], NativeKernel] = field(default_factory=dict[tuple[str, ...], NativeKernel])
 
     def get(self, form: str, text: str, name: str) -> NativeKernel:
-        """The kernel of a text in this form, compiled if neither this cache nor its store has it."""
+        """Returns the kernel of a text in this form, compiled if neither this cache nor its store has it."""
         key = form, hashlib.sha256(nameless(text, name).encode()).hexdigest(), target()
         if key not in self._kernels:
             with turn():
@@ -66,35 +66,36 @@ class KernelCache:
 
     @property
     def size(self) -> int:
-        """The number of kernels."""
+        """The number of kernels in the cache."""
         return len(self._kernels)
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One launch: its kernel, compiled when first asked for, and the values it reads and makes."""
+    """One launch: a function that returns its kernel, compiled at the first call, and the values that it reads and
+    makes."""
 
     kernel: Callable[[], KernelFunction]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     bounds: tuple[Bound, ...]
     native: bool
-    """Whether it is machine code, and no function of Python."""
+    """True if the kernel is machine code, False for a function of Python."""
 
     @property
     def may_share(self) -> bool:
-        """True if it may run beside others: who tries a kernel compiles it, and so takes a turn that this thread may
-        have."""
+        """True if the step may run beside others. A kernel that has yet to be tried may not: its trial compiles it,
+        which takes a turn that this thread may have."""
         return self.native and not (isinstance(self.kernel, TriedKernel) and not self.kernel.is_remembered())
 
 
 WORTH_A_THREAD: Final = 1 << 17
-"""Elements of a kernel's arguments together from which it takes longer than a thread does to begin."""
+"""Elements of a kernel's arguments together from which the kernel takes longer than the start of a thread."""
 
 NO_HOSTS: Mapping[str, KernelFunction] = MappingProxyType({})
 
 Unproven: TypeAlias = "Mapping[str, tuple[str, ...]]"
-"""Kernels that a worker has to run before this process does, each with its nodes as people call them."""
+"""Kernels that a worker has to run before this process does, each with the names of its nodes in messages."""
 
 ALL_PROVEN: Unproven = MappingProxyType({})
 
@@ -105,7 +106,8 @@ def _itself(function: KernelFunction) -> KernelFunction:
 
 @dataclass
 class _Live:
-    """The storages of a run, and how many steps have yet to use each; `changing` is held while either changes."""
+    """The storages of a run, and the number of steps that have yet to use each; `changing` is held while either
+    changes."""
 
     tensors: dict[str, torch.Tensor]
     uses: Counter[str]
@@ -143,7 +145,7 @@ class NativeProgram:
         hosts: Mapping[str, KernelFunction] = NO_HOSTS,
         unproven: Unproven = ALL_PROVEN,
     ) -> NativeProgram:
-        """Runs the scheduled modules: the loops, tiles and copies that the simulator times.
+        """Makes the program of the scheduled modules: the loops, tiles and copies that the simulator times.
 
         `hosts` computes the kernels of kind host, `unproven` are the kernels to try in a worker first.
         """
@@ -164,7 +166,7 @@ class NativeProgram:
         hosts: Mapping[str, KernelFunction] = NO_HOSTS,
         unproven: Unproven = ALL_PROVEN,
     ) -> NativeProgram:
-        """Runs the rendered modules: untiled, but for those that a template wrote with its tiles."""
+        """Makes the program of the rendered modules: untiled, except those that a template wrote with its tiles."""
         native: dict[str, Callable[[], KernelFunction]] = {}
         for item in modules:
             get = partial(cache.get, "scheduled" if item.handwritten else "rendered", item.mlir, item.kernel)
@@ -173,15 +175,15 @@ class NativeProgram:
 
     @classmethod
     def from_functions(cls, lowered: KernelGraph, functions: Mapping[str, KernelFunction]) -> NativeProgram:
-        """Runs these functions in the kernels' places."""
+        """Makes a program that runs these functions in place of the kernels."""
         return cls(lowered, {}, functions)
 
     def run(self, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The output leaves for graph inputs given in graph order; recorded mutations are done on those inputs.
+        """Returns the output leaves for inputs in graph order; writes recorded mutations into these inputs.
 
-        Inputs are read where they lie. One whose strides differ from the traced ones is first copied into the
-        traced layout: strides are part of a kernel's type, and a copy is right for every caller where an error
-        would make PyTorch's own freedom to pass `x.t()` depend on what was traced.
+        Inputs are read where they lie. An input whose strides differ from the traced ones is first copied into the
+        traced layout: strides are part of a kernel's type, and a copy is right for every caller, while an error would
+        refuse calls that PyTorch accepts, such as one with `x.t()`.
         """
         inputs = self._graph.inputs
         if len(values) != len(inputs):
@@ -197,7 +199,7 @@ class NativeProgram:
             return self._finish(live, given)
 
     def _by_its_input(self, error: IndexOutOfRange, given: Mapping[str, torch.Tensor]) -> IndexOutOfRange:
-        """The same error with the path of the user's input that holds the index, if one does."""
+        """Returns the error with the path of the user's input that holds the index, if an input does."""
         bound = next(bound for step in self._steps for bound in step.bounds if bound == error.bound)
         found = _input_behind(self._lowered, bound)
         if found is None or not bool((given[found.value] == error.index).any()):
@@ -205,10 +207,10 @@ class NativeProgram:
         return IndexOutOfRange(bound, error.index, found.path)
 
     def _run_steps(self, live: _Live) -> None:
-        """Runs the steps in order; side by side where several are worth a thread and none has to be tried first."""
+        """Runs the steps in order; side by side if several are worth a thread and no kernel has to be tried first."""
         threads = min(torch.get_num_threads(), self._at_once)
         if threads > 1 and all(step.may_share for step in self._steps):
-            functions = [step.kernel() for step in self._steps]  # may compile, which is for this thread
+            functions = [step.kernel() for step in self._steps]  # may compile, which only this thread may do
 
             def do(index: int) -> None:
                 with torch.no_grad():
@@ -281,7 +283,7 @@ class NativeProgram:
         return allocate(kind).copy_(given)
 
     def _tensor(self, name: str, live: dict[str, torch.Tensor]) -> torch.Tensor:
-        """The tensor of a value. A view starts where it lies relative to its base, wherever that lies now."""
+        """The tensor of a value. A view keeps its recorded distance from its base, wherever the base lies now."""
         if name not in self._base:
             return live[name]
         kind, base = self._types[name], live[self._base[name]]
@@ -289,8 +291,8 @@ class NativeProgram:
         return base.as_strided(kind.shape, kind.strides, start)
 
     def _result(self, name: str, live: dict[str, torch.Tensor], returned: dict[str, torch.Tensor]) -> torch.Tensor:
-        """The tensor of a value that is returned, with its axes in PyTorch's order. `returned` are the storages that
-        were copied into it: results that are views of one share its copy."""
+        """The tensor of a returned value, with its axes in PyTorch's order. `returned` has the copies of storages in
+        that order: results that are views of one storage share its copy."""
         owner = self._base.get(name, name)
         if owner not in self._results:
             return self._tensor(name, live)
@@ -300,7 +302,8 @@ class NativeProgram:
         return base.as_strided(kind.shape, kind.strides, kind.offset)
 
     def _finish(self, live: dict[str, torch.Tensor], given: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-        """Output leaves and mutations, in eager's order: results that are not the mutated input keep old values."""
+        """Writes the mutations into inputs and returns the output leaves. As in eager mode, a result that is not the
+        mutated input keeps its old values."""
         changed = {mutation.target for mutation in self._graph.mutations}
         tensors: dict[str, torch.Tensor] = {}
         returned: dict[str, torch.Tensor] = {}
@@ -313,21 +316,22 @@ class NativeProgram:
         return [tensors[name] for name in self._graph.outputs]
 
     def _without_maker(self) -> tuple[str, ...]:
-        """Tensors without elements: no kernel makes them, and there is no memory for them to be a view of."""
+        """The tensors without elements: no kernel makes them, and there is no memory for them to be a view of."""
         made = {name for step in self._steps for name in step.outputs} | {item.value for item in self._graph.inputs}
         return tuple(
             name for name, kind in self._types.items() if not kind.numel and name not in made and name not in self._base
         )
 
     def _needed_at_the_end(self) -> frozenset[str]:
-        """The storages of what is returned."""
+        """The storages of returned values and of mutations."""
         kept = {self._base.get(name, name) for name in self._graph.outputs}
         kept |= {self._base.get(mutation.value, mutation.value) for mutation in self._graph.mutations}
         return frozenset(kept)
 
 
 def _types_of_results(lowered: KernelGraph) -> dict[str, TensorType]:
-    """Types as PyTorch has them: of the results that are laid out in another way, and of the storages they are in."""
+    """The types in PyTorch's layout of the results that kernels lay out in another way, and of these results'
+    storages."""
     base = lowered.bases
     given = {order.value: order.given for order in lowered.layouts if order.given != lowered.types[order.value]}
     found: dict[str, TensorType] = {}
@@ -345,7 +349,8 @@ def _types_of_results(lowered: KernelGraph) -> dict[str, TensorType]:
 def _tried_if(
     get: partial[NativeKernel], name: str, lowered: KernelGraph, unproven: Unproven
 ) -> Callable[[], KernelFunction]:
-    """The kernel that a cache gets by form, text and name; one that is not proven is tried in a worker first."""
+    """Returns `get`, which gets a kernel from a cache; for an unproven kernel, a wrapper that tries it in a worker
+    first."""
     form, text, _ = get.args
     return TriedKernel(get, form, text, lowered.kernel(name), unproven[name]) if name in unproven else get
 
@@ -354,7 +359,8 @@ _COPIES: Final = ("aten.clone.default", "aten._to_copy.default", "aten.alias.def
 
 
 def _input_behind(lowered: KernelGraph, bound: Bound) -> Input | None:
-    """The only input that the indices are made of, by views, copies, and what the op that indexes does before."""
+    """The only input from which the indices are made, by views, copies, and nodes of the indexing op itself; None if
+    there is no such input."""
     inputs = {item.value: item for item in lowered.captured.inputs}
     maker = {value: item for item in lowered.nodes for value in item.node.results}
     todo, seen = [bound.value], set[str]()
@@ -375,7 +381,7 @@ def _input_behind(lowered: KernelGraph, bound: Bound) -> Input | None:
 
 
 def _check_indices(bound: Bound, index: torch.Tensor) -> None:
-    """Raises `IndexOutOfRange` before a kernel would read or write beside its tensor."""
+    """Raises `IndexOutOfRange` before a kernel would read or write outside its tensor."""
     if index.numel():
         low, high = (int(each) for each in torch.aminmax(index))
         if low < bound.low or high >= bound.high:

@@ -1,7 +1,7 @@
-"""Steps with no path between them, done side by side by several threads.
+"""Runs steps with no path between them side by side in several threads.
 
-A step waits for those that write what it reads, for those that read what it writes, and for those that write the same
-elements. The threads last as long as the work, so a fork at any other time leaves none behind.
+A step waits for the steps that write what it reads, that read what it writes, or that write the same elements. The
+threads last as long as the work, so a fork at any other time leaves none behind.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import TypeAlias
 from workbench.ir import TensorType
 
 Reached: TypeAlias = "tuple[str, TensorType]"
-"""A storage, and the elements of it, by a type that lies in it."""
+"""A storage, and the type of the tensor in it that is read or written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """Storages that a step reads and writes."""
+    """The storages that a step reads and writes."""
 
     reads: tuple[Reached, ...]
     writes: tuple[Reached, ...]
@@ -45,10 +45,11 @@ def _apart(one: TensorType, other: TensorType) -> bool:
 
 
 def waits(steps: Sequence[Touched]) -> tuple[tuple[int, ...], ...]:
-    """For each step the earlier ones that it waits for, without those that others of them wait for."""
+    """Returns for each step the earlier steps that it waits for, without those that another of these steps waits
+    for."""
     found: list[tuple[int, ...]] = []
     behind: list[int] = []
-    """For each step all that it comes after, directly or not, as a bit mask."""
+    """For each step a bit mask of all steps that it comes after, directly or not."""
     readers: defaultdict[str, list[int]] = defaultdict(list)
     writers: defaultdict[str, list[tuple[int, TensorType]]] = defaultdict(list)
     for index, step in enumerate(steps):
@@ -70,7 +71,7 @@ def waits(steps: Sequence[Touched]) -> tuple[tuple[int, ...], ...]:
 
 
 def most_at_once(waiting: Sequence[Sequence[int]], counts: Sequence[bool]) -> int:
-    """Returns the most of the steps that count that can be under way at once, if each takes as long as another."""
+    """Returns the most of the counted steps that can run at once, if each step takes as long as another."""
     level: list[int] = []
     for before, counted in zip(waiting, counts, strict=True):
         level.append(max((level[each] for each in before), default=0) + counted)
@@ -80,7 +81,7 @@ def most_at_once(waiting: Sequence[Sequence[int]], counts: Sequence[bool]) -> in
 
 @dataclass
 class _Work:
-    """Steps to do, shared by threads; each takes the first that is ready."""
+    """Steps that threads share; each thread takes the first step that is ready."""
 
     do: Callable[[int], None]
     order: TopologicalSorter[int]
@@ -94,7 +95,7 @@ class _Work:
         while (step := self._next()) is not None:
             try:
                 self.do(step)
-            except BaseException as error:  # told by whoever shared out the work
+            except BaseException as error:  # `side_by_side` raises it
                 self._finished(step, error)
             else:
                 self._finished(step, None)
@@ -121,9 +122,9 @@ class _Work:
 
 
 def side_by_side(waiting: Sequence[Sequence[int]], threads: int, do: Callable[[int], None]) -> None:
-    """Does each step once, after those that it waits for; this thread and `threads - 1` more take part.
+    """Does each step once, after the steps that it waits for; this thread and `threads - 1` more take part.
 
-    Of the errors that steps raise, the first step's is raised here, when all that had begun is done.
+    If steps fail, raises the error of the first of them, when all steps that had begun are done.
     """
     order = TopologicalSorter(dict(enumerate(waiting)))
     order.prepare()

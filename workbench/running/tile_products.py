@@ -1,10 +1,10 @@
-"""Products of tiles as calls of a BLAS.
+"""Replaces products of tiles by calls of a BLAS.
 
-A product of f32 whose operands lie in memory as `sgemm` takes them (one of the two dims of each is walked element by
-element) becomes a call. Whatever else the product has, a batch, a window's places, rows of rows, becomes loops
-around it. Any other product stays loops: another type, arithmetic in the body, strides that are not known, few terms.
+A product of f32 becomes a call of `sgemm` if its operands lie in memory as `sgemm` takes them: each is walked element
+by element along one of its two dims. All other dims of the product, such as a batch or a window's places, become loops
+around the call. A product of another type, with arithmetic in the body, unknown strides or few terms stays loops.
 
-The call adds to the accumulator, as the op does. What differs is the order of the additions.
+The call adds to the accumulator, as the op does. Only the order of the additions differs.
 """
 
 from __future__ import annotations
@@ -35,27 +35,28 @@ from workbench.mlir.linalg_loops import (
 from workbench.mlir.memrefs import recast
 
 FEW: Final = 4096
-"""Multiplications below which a call takes longer than loops do."""
+"""The number of multiplications below which a call takes longer than loops."""
 
 SHORT: Final = 32
-"""Rows or columns with which a call gains little over its reading of the other factor."""
+"""The number of rows or columns below which a call gains little: it still reads all of the other factor."""
 
 UNKNOWN: Final = 64
-"""The extent that a dim is taken to have where only the run tells."""
+"""The extent that is assumed for a dim whose extent is only known in a run."""
 
 WORTH: Final = 16
-"""Multiplications for each element of an operand from which a copy of it is worth making."""
+"""The multiplications for each element of an operand from which a copy of the operand is worth making."""
 
 _ROW_MAJOR, _AS_IS, _TRANSPOSED = 101, 111, 112
 _LARGEST: Final = 2**31 - 1
 
 _Extent: TypeAlias = "int | tuple[Value, int]"
-"""A number, or the operand and the axis that has it."""
+"""An extent: a number, or an operand and its axis with that extent."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Dim:
-    """A loop of a product, or several that walk each operand as one: its steps count elements of left, right, out."""
+    """A loop of a product, or several loops that walk each operand like one loop. `steps` counts elements of left,
+    right and out."""
 
     extent: _Extent
     steps: tuple[int, int, int]
@@ -66,18 +67,20 @@ _ONCE: Final = _Dim(1, (0, 0, 0))
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """`sgemm` of row-major matrices, and the loops around it. Operands are left, right, out in its order."""
+    """A call of `sgemm` with row-major matrices, and the loops around it."""
 
     m: _Dim
     n: _Dim
     k: _Dim
     outer: tuple[_Dim, ...]
     order: tuple[int, int, int]
-    """Which operand of the op is which of the call: `sgemm` also makes the transposed result of swapped factors."""
+    """The operand of the op for left, right and out of the call: with swapped factors `sgemm` makes the transposed
+    result."""
 
     @property
     def matrices(self) -> tuple[tuple[int, int] | None, ...]:
-        """For left, right and out: as it is or transposed, and its leading dim; None for one that does not fit."""
+        """For left, right and out of the call: its form, as it is or transposed, and its leading dim; None if it does
+        not fit."""
         left, right, out = self.order
         return (
             _matrix(self.m, self.k, left),
@@ -96,7 +99,7 @@ class _Call:
 
 
 def call_blas(module: ir.Module) -> None:
-    """Puts calls in the place of every product of tiles that a BLAS can take; in place."""
+    """Replaces every product of tiles that a BLAS can take by a call; in place."""
     linalg = [op for op in operations(module.operation) if op.name.startswith("linalg.")]
     declared = False
     for op in linalg:
@@ -121,9 +124,10 @@ def call_blas(module: ir.Module) -> None:
 def _packed(
     op: ir.Operation, dims: Sequence[_Dim], groups: Mapping[str, Sequence[int]], now: _Call | None
 ) -> _Call | None:
-    """A better call with one operand copied in front of the op, so that its rows follow one another; None for none.
+    """Returns a better call for which one operand is copied before the op, so that its rows follow one another; None if
+    there is no better call.
 
-    Rows of a padded image do not, so that each would be a call of its own, which reads all weights for it.
+    Without the copy, each row of a padded image would be a call of its own, which reads all weights.
     """
     best, chosen = None, None
     if not is_opened(op) or any(not isinstance(dim.extent, int) for dim in dims):
@@ -131,7 +135,7 @@ def _packed(
     terms = _terms(dims)
     for place in range(2):
         loops = [loop for letter in ("bmk", "bnk")[place] for loop in groups[letter]]
-        # As the result and the other factor walk them, or else they would still not be one dim.
+        # In the order of the result and the other factor: otherwise they could not become one dim.
         loops.sort(key=lambda loop: (loop in groups["k"], -dims[loop].steps[2], -dims[loop].steps[1 - place]))
         size = math.prod(_likely(dims[loop]) for loop in loops)
         if terms < WORTH * size:
@@ -152,7 +156,7 @@ def _packed(
 
 
 def _pack(op: ir.Operation, place: int, extents: list[int], loops: list[int]) -> None:
-    """Copies an operand into a buffer in which these loops walk it in order, the last of them element by element."""
+    """Copies an operand into a buffer that these loops walk in order, the last of them element by element."""
     given = op.operands[place]
     kind = ir.MemRefType(given.type)
     strides = row_major(extents)
@@ -167,7 +171,7 @@ def _pack(op: ir.Operation, place: int, extents: list[int], loops: list[int]) ->
 
 
 def _call_for(dims: Sequence[_Dim], groups: Mapping[str, Sequence[int]]) -> _Call | None:
-    """The largest call that a product is loops of; None where its operands lie otherwise."""
+    """Returns the largest call that does a part of the product's loops; None if no call fits its operands."""
     bundles = {letter: _merged([dims[loop] for loop in loops]) for letter, loops in groups.items()}
     named = {loop for loops in groups.values() for loop in loops}
     rest = [*bundles["b"], *(dims[loop] for loop in range(len(dims)) if loop not in named)]
@@ -187,7 +191,7 @@ def _both_ways(m: _Dim, n: _Dim, k: _Dim, every: Sequence[_Dim]) -> Iterator[_Ca
 
 
 def is_plain_product(op: ir.Operation) -> bool:
-    """True if an op adds products of two f32 memrefs to a third, and nothing else."""
+    """True if an op only adds products of two f32 memrefs to a third memref."""
     if len(op.operands) != 3 or "operandSegmentSizes" not in op.attributes or segments(op) != [2, 1]:
         return False
     kinds = [value.type for value in op.operands]
@@ -198,7 +202,7 @@ def is_plain_product(op: ir.Operation) -> bool:
 
 
 def _dims(op: ir.Operation) -> list[_Dim] | None:
-    """The loops of an op; None where an extent or a stride is not known well enough for a call."""
+    """The loops of an op; None if an extent or a stride is not known well enough for a call."""
     count = len(iterators(op))
     found = loop_extents(op, lambda value: [(value, axis) for axis in range(len(shape_of(value)))])
     steps = [[0, 0, 0] for _ in range(count)]
@@ -220,8 +224,8 @@ def _extent(value: Value, axis: int) -> _Extent:
 
 
 def _within_a_buffer(op: ir.Operation, value: Value) -> bool:
-    """True if an operand is a part of a buffer, each axis of which is walked by one loop: then no two of its rows
-    overlap, however long they are."""
+    """True if an operand is a part of a buffer, and one loop walks each of its axes: then no two of its rows overlap,
+    however long they are."""
     source = maker(value)
     while source is not None and source.name in ("memref.subview", "memref.reinterpret_cast"):
         source = maker(source.operands[0])
@@ -229,7 +233,7 @@ def _within_a_buffer(op: ir.Operation, value: Value) -> bool:
 
 
 def _merged(dims: list[_Dim]) -> list[_Dim]:
-    """Neighbours that walk all operands as one dim would are one."""
+    """Merges dims that walk all operands as one dim would."""
     for outer, inner in product(dims, dims):
         if outer is inner or not isinstance(outer.extent, int) or not isinstance(inner.extent, int):
             continue
@@ -240,7 +244,7 @@ def _merged(dims: list[_Dim]) -> list[_Dim]:
 
 
 def _terms(dims: Sequence[_Dim]) -> int:
-    """About how many multiplications there are."""
+    """The approximate number of multiplications."""
     return math.prod(map(_likely, dims))
 
 
@@ -249,10 +253,11 @@ def _likely(dim: _Dim) -> int:
 
 
 def _matrix(rows: _Dim, columns: _Dim, operand: int) -> tuple[int, int] | None:
-    """A matrix as it is or transposed, and the elements from one of its rows to the next; None where neither fits.
+    """The form of a matrix, as it is or transposed, and the elements from one of its rows to the next; None if neither
+    form fits.
 
-    The library refuses rows that are longer than that. Where the length is not known, rows are those of a buffer, so
-    that they do not overlap, unless one element follows the other both ways.
+    The library refuses rows that are longer than this distance. A row of unknown length is one of a buffer's rows,
+    which do not overlap, so any distance of 2 or more fits.
     """
     for form, far, near in ((_AS_IS, rows, columns), (_TRANSPOSED, columns, rows)):
         if near.extent != 1 and near.steps[operand] != 1:
@@ -313,7 +318,7 @@ def _moved(place: Value, iteration: Value, step: int) -> Value:
 
 
 def _pointer(start: Value, place: Value) -> Value:
-    """The address of an element, as C takes it."""
+    """The address of an element, as a pointer of C."""
     address = arith.AddIOp(start, arith.MulIOp(place, as_value(4)).result).result
     long = arith.IndexCastOp(ir.IntegerType.get_signless(64), address).result
     return llvm.IntToPtrOp(ir.Type.parse("!llvm.ptr"), long).result

@@ -1,9 +1,10 @@
-"""exp, erf and tanh of f32 as arithmetic, without branches, so that LLVM computes as many at once as a register holds.
+"""Writes exp, erf and tanh of f32 as arithmetic without branches, so that LLVM computes as many at once as a register
+holds.
 
 A call of the C library takes one number at a time. The polynomials are those that N. Juffa published; the largest
 errors, against float64 on millions of numbers (`tests/running/test_written_math.py`), are 0.9 units in the last place
-for exp, 1.0 for erf and 1.9 for tanh. They need fused multiplications and additions: a processor without them calls
-the C library. 16-bit floats go through f32.
+for exp, 1.0 for erf and 1.9 for tanh. The polynomials need fused multiplications and additions: a processor without
+these calls the C library. 16-bit floats go through f32.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from workbench.mlir.bindings import Value
 from workbench.mlir.context import operations
 
 _SHIFT: Final = 12582912.0
-"""1.5 * 2**23: a number added to it is rounded to a whole one, which its last bits then are."""
+"""1.5 * 2**23: adding a number to it rounds that number to a whole one, which the sum's last bits then hold."""
 
 _SHIFT_BITS: Final = 0x4B400000
 
 
 def write_math(module: ir.Module, target: Processor) -> None:
-    """Puts arithmetic in place of each of these functions, where the processor has what it takes; in place."""
+    """Replaces each of these functions by arithmetic, if the processor fuses multiplications; in place."""
     if not target.fuses_multiplications:
         return
     for op in [op for op in operations(module.operation) if op.name in _WRITTEN]:
@@ -43,7 +44,8 @@ def write_math(module: ir.Module, target: Processor) -> None:
 
 
 def _exp(x: Value) -> Value:
-    """e**x as 2**i * e**r, with r as small as it gets. The factor is made in two steps: it may be too large for one."""
+    """e**x as 2**i * e**r, with r as small as possible. The factor 2**i is applied in two steps, since it may be too
+    large for one float."""
     x = _at_most(x, 89.0)
     x = arith.SelectOp(_compared("olt", x, -105.0), _number(-105.0), x).result
     shifted = _fma(x, _number(1.442695041), _number(_SHIFT))
@@ -99,7 +101,7 @@ def _polynomial(x: Value, first: float, *factors: float) -> Value:
 
 
 def _at_most(x: Value, most: float) -> Value:
-    """The lesser of the two; NaN stays what it is."""
+    """The lesser of `x` and `most`; a NaN stays a NaN."""
     return arith.SelectOp(_compared("ogt", x, most), _number(most), x).result
 
 

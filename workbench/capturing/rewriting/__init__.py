@@ -1,1 +1,1 @@
-"""Between capturing and lowering: graph passes and patterns that a person registers."""
+"""Between capturing and lowering: graph passes and patterns that a user registers."""

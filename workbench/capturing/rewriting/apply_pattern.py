@@ -1,4 +1,4 @@
-"""A pattern's matches in a graph, and the graph with one node in place of each."""
+"""Finds a pattern's matches in a graph, and puts one node in place of each."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ class Applied:
     graph: AtenGraph
     matches: tuple[Match, ...]
     nearest: Nearest | None
-    """The nearest that a pattern without a match came to one."""
+    """The candidate nearest to a match, for a pattern without a match."""
 
 
 def applied(pattern: Pattern, graph: AtenGraph) -> Applied:
-    """The graph with a node of the pattern's op for each match. Of matches that share a node the first one counts."""
+    """Returns the graph with a node of the pattern's op for each match. Of matches that share a node the first one
+    counts."""
     return _Run(pattern, Host(graph), graph).whole()
 
 
@@ -34,14 +35,14 @@ class _Run:
 
     pattern: Pattern
     host: Host
-    """The graph before."""
+    """The graph before the pattern is applied."""
     now: AtenGraph
-    """The graph with the matches until now."""
+    """The graph with one node for each match so far."""
     matches: list[Match] = field(default_factory=list[Match])
     refused: Missing | None = None
-    """Why a match was refused whose nodes have all been found."""
+    """A match that was refused although all its nodes were found, with the reason."""
     inexact: Search | None = None
-    """The search that found one whose numbers differ."""
+    """The search for the exact graph of the first candidate whose numbers differ."""
 
     def whole(self) -> Applied:
         wanted, taken = self.pattern.graph, set[str]()
@@ -59,11 +60,12 @@ class _Run:
         return Applied(self.now, tuple(self.matches), None if self.matches else self._nearest(search))
 
     def _nearest(self, search: Search) -> Nearest | None:
-        """The nearest to a match: one that was refused, one whose numbers differ, else the one with most partners."""
+        """Returns the candidate nearest to a match: a refused match, a candidate whose numbers differ, or else the
+        candidate with the most partners."""
         if self.refused is not None:
             return nearest(self.refused, search)
         search = self.inexact or search
-        for wanted in search.pattern.nodes[:-1]:  # a search from the last node alone does not see how far others go
+        for wanted in search.pattern.nodes[:-1]:  # until now the search began at the last node only
             for node in self.host.graph.nodes:
                 if node.op == wanted.op:
                     for _ in search.at(wanted, node):
@@ -71,8 +73,8 @@ class _Run:
         return nearest(search.missing, search)
 
     def _exactly(self, found: Found, last: Node) -> tuple[PatternGraph, Found] | None:
-        """A match by the pattern's graph for its tensors: a number of the example's graph may follow from the
-        example's extents, so that it is another one here, or only happens to be the same."""
+        """Matches again with the pattern's graph for these tensors; None if that graph does not match. A number in the
+        example's graph may follow from the example's extents and be another one here, or be equal only by chance."""
         bound = self._bound(self.pattern.graph, found)
         if not found.loose and (not self.pattern.graph.has_numbers or bound == self.pattern.example):
             return self.pattern.graph, found
@@ -89,7 +91,7 @@ class _Run:
         return None
 
     def _bound(self, graph: PatternGraph, found: Found) -> Given:
-        """Returns the types of tensors and the numbers that stand for the parameters, in their order."""
+        """Returns the tensor type or number for each parameter, in the order of the parameters."""
         bound: dict[str, TensorType | bool | int | float] = {
             name: self.host.graph.types[value] for name, value in _tensors(graph, found).items()
         }
@@ -99,13 +101,13 @@ class _Run:
         return {name: bound[name] for name in self.pattern.example}
 
     def _refuse(self, graph: PatternGraph, found: Found, value: str, reason: str) -> None:
-        """Keeps the reason of the first match that is refused for one of its values."""
+        """Notes a match that is refused because of one of its values, with the reason; the first such match is kept."""
         name = next(name for name, theirs in found.values.items() if theirs == value and name in graph.maker)
         instead = self.host.maker[value][0]
         self.refused = self.refused or Missing(graph.maker[name][0], instead, reason, tuple(found.nodes.values()))
 
     def _put(self, graph: PatternGraph, found: Found) -> Match | None:
-        """One node for a match; None where that cannot be."""
+        """Puts one node in place of a match; returns None, and notes the reason, if that is impossible."""
         types, partners = self.now.types, {node.name for node in found.nodes.values()}
         results = tuple(found.values[value] for value in graph.outputs)
         if inner := _needed_outside(self.host, found, results):
@@ -148,7 +150,8 @@ class _Run:
 
 
 def in_order(nodes: Iterable[Node]) -> tuple[Node, ...] | None:
-    """The nodes, each as early in the given order as what it reads allows; None where some wait for each other."""
+    """The nodes in the given order, except that makers of operands move to the front of their readers; None if nodes
+    wait for each other."""
     given = tuple(nodes)
     maker = {value: node for node in given for value in node.results}
     done: dict[str, Node] = {}
@@ -173,7 +176,7 @@ def in_order(nodes: Iterable[Node]) -> tuple[Node, ...] | None:
 
 
 def _needed_outside(host: Host, found: Found, results: tuple[str, ...]) -> tuple[str, str] | None:
-    """A value inside of a match that something else needs, and what does."""
+    """An inner value of a match that is needed outside of the match, with the reason; None if there is none."""
     partners = {node.name for node in found.nodes.values()}
     for node in found.nodes.values():
         for value in node.results:
@@ -185,5 +188,5 @@ def _needed_outside(host: Host, found: Found, results: tuple[str, ...]) -> tuple
 
 
 def _tensors(graph: PatternGraph, found: Found) -> dict[str, str]:
-    """Returns the values that stand for the parameters that are tensors."""
+    """Returns the value for each parameter that is a tensor."""
     return {name: found.values[value] for value, name in graph.parameter_of.items()}

@@ -1,4 +1,4 @@
-"""The check of a graph that a pass returned: that it is one, of the same function, and that all its types are known."""
+"""Checks the graph that a pass returned, and finds the types of all its values."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from workbench.operators.formulas.decompose import reading
 from workbench.operators.formulas.formula_builder import infer
 
 KEPT: Final = ("name", "inputs", "tree", "aliases", "capture", "input_tree", "numbers")
-"""Fields that a pass leaves as they are: they say how the function is called and what its caller gets."""
+"""Fields that a pass must not change: they say how the function is called and what its caller gets."""
 
 
 def checked(name: str, place: str, before: AtenGraph, made: AtenGraph) -> AtenGraph:
-    """The graph that a pass made, with the types of all values, its results under their names of before; raises for one
-    that makes no sense."""
+    """Returns the graph that a pass made, with the types of all values, and with its results under their earlier names.
+    Raises for a graph that is invalid or changes the function's results."""
     return _Check(name, place, before, made).whole()
 
 
 @dataclass
 class _Check:
-    """A graph that a pass made of another."""
+    """The check of the graph `made`, which a pass made of `before`."""
 
     name: str
     place: str
@@ -71,7 +71,7 @@ class _Check:
         return graph
 
     def _nodes(self) -> None:
-        """Raises for nodes that nobody could run."""
+        """Raises if a node cannot run, a new node has no origin in the graph, or an assertion is left out."""
         known, names = {slot.value for slot in self.made.inputs}, set[str]()
         for node in self.made.nodes:
             if node.name in names:
@@ -110,7 +110,8 @@ class _Check:
             raise self.refused(f"it calls {node.op!r}; write one overload of {', '.join(known)}", node.name)
 
     def _types(self) -> dict[str, TensorType]:
-        """The types of all values: those of before where nothing changed, and what changed nodes really make."""
+        """Returns the types of all values: the earlier types where nothing changed, and inferred types for changed
+        nodes."""
         before = self.before.types
         types = {slot.value: before[slot.value] for slot in self.made.inputs}
         for node in self.made.nodes:
@@ -139,7 +140,7 @@ class _Check:
         return made
 
     def _results(self, types: Mapping[str, TensorType]) -> None:
-        """Raises if the function would return, or store, something else than before."""
+        """Raises if the function would return or store other tensors than before the pass."""
         before, made = self.before, self.made
         if len(made.outputs) != len(before.outputs):
             raise self.refused(f"the function returns {len(before.outputs)} tensors, and {len(made.outputs)} now")
@@ -167,7 +168,8 @@ class _Check:
 
 
 def mistakes_in_form(graph: AtenGraph) -> Iterator[tuple[str, str]]:
-    """Yields each mistake with the name of its node; the name is empty for a mistake of the graph itself."""
+    """Yields each mistake in a graph's records with the name of its node; the name is empty for a mistake of the graph
+    itself."""
     for what, values, kind in (
         ("nodes", graph.nodes, Node),
         ("outputs", graph.outputs, str),
@@ -222,7 +224,7 @@ def _of_argument(arg: object) -> Iterator[str]:
 
 
 def _no_tuple(what: str, given: object, kind: type) -> str:
-    """Why these are no tuple of such values; empty if they are."""
+    """Says why `given` is not a tuple of such values; empty if it is."""
     expected = "texts" if kind is str else f"records of workbench.ir.{kind.__name__}"
     if not isinstance(given, tuple):
         return f"its {what} are {given!r:.60}; expected a tuple of {expected}"
@@ -231,7 +233,8 @@ def _no_tuple(what: str, given: object, kind: type) -> str:
 
 
 def named_as_before(before: AtenGraph, graph: AtenGraph) -> AtenGraph:
-    """The graph with the names that `before` has for its results, and for what is stored in inputs."""
+    """Returns the graph with the names that `before` has for its results, and for the values that it stores in
+    inputs."""
     given = *before.outputs, *(change.value for change in before.mutations)
     now = *graph.outputs, *(change.value for change in graph.mutations)
     wanted = {old: new for old, new in zip(given, now, strict=True) if old != new}

@@ -21,11 +21,12 @@ P = TypeVar("P", bound=GraphPass)
 @checks_what_it_is_given
 def graph_pass(name: str) -> Callable[[P], P]:
     """Registers a function as the graph pass `name`: it gets the captured graph of every later trace, and returns the
-    graph that is lowered. Defined again, it replaces itself.
+    graph that is lowered. A later pass of the same name replaces it.
 
-    Graph passes and patterns run in the order of their registration, each on what those before it made. A graph is a
-    frozen record: `dataclasses.replace(graph, nodes=...)` makes another one. A new node has the origin of a node whose
-    work it does. Types of new values need not be given. The result is checked: see docs/adding-a-pattern.md.
+    Graph passes and patterns run in the order of their registration, each on the result of those before it. A graph is
+    a frozen record: `dataclasses.replace(graph, nodes=...)` makes a changed copy. A new node has the origin of a node
+    whose work it does. The pass may leave out the types of new values. The result is checked: see
+    docs/adding-a-pattern.md.
     """
     if not name:
         raise BadRegistration("graph_pass(''): a pass has a name, by which fusion={'off': [name]} turns it off")
@@ -44,7 +45,8 @@ def graph_pass(name: str) -> Callable[[P], P]:
 
 
 def passed(name: str, function: GraphPass, graph: AtenGraph) -> AtenGraph:
-    """The graph that a pass makes of a graph, checked, with all types; the given one if it changes nothing."""
+    """Returns the checked graph that a pass makes of `graph`, with all types; `graph` itself if the pass changes
+    nothing."""
     place = Owner.of(function).place
     try:
         made = function(_with_own_dicts(graph))

@@ -1,8 +1,8 @@
-"""Finding a pattern's nodes in a graph.
+"""Finds a pattern's nodes in a graph.
 
-A search begins with one node of the pattern and one of the graph. It goes from a node to the makers of what it reads,
-then to readers of what is known already. Where an op may take its operands either way round, both are tried. What
-failed with most partners found is kept, to say how near a pattern came.
+A search begins with one node of the pattern and one of the graph. It goes from a node to the makers of its operands,
+then to readers of values that are known already. If the operands of an op may be exchanged, both orders are tried. The
+failed search with the most partners is kept, to say how near the pattern came to a match.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COMMUTATIVE: Final = frozenset(
         *("logical_and.default", "logical_or.default", "logical_xor.default"),
     )
 )
-"""Ops that may take their first two operands either way round; an addition whose `alpha` is not 1 may not."""
+"""Ops whose first two operands may be exchanged; those of an addition only if its `alpha` is 1."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,13 @@ class Found:
     values: Mapping[str, str] = field(default_factory=dict[str, str])
     numbers: Mapping[str, Literal] = field(default_factory=dict[str, Literal])
     loose: bool = False
-    """Some number differs that may follow from the extents of tensors."""
+    """True if some number differs that may follow from the extents of tensors."""
 
 
 @dataclass(frozen=True)
 class Missing:
-    """Why a search ended: the node of the pattern, what stood in its place, and the partners found before."""
+    """The reason why a search ended: the node of the pattern, the node or value in its place, and the partners found
+    before."""
 
     wanted: Node
     found: Node | str
@@ -49,7 +50,7 @@ class Missing:
 
 
 class Host:
-    """A graph that patterns are looked for in."""
+    """A graph in which patterns are searched."""
 
     def __init__(self, graph: AtenGraph) -> None:
         self.graph = graph
@@ -75,16 +76,16 @@ class Search:
     pattern: PatternGraph
     host: Host
     loosely: bool = False
-    """Numbers may differ, since extents may make them."""
+    """True if numbers may differ, since they may follow from extents."""
     missing: Missing | None = None
-    """The search that came furthest."""
+    """The failed search that came furthest."""
 
     def at(self, wanted: Node, node: Node) -> Iterator[Found]:
-        """All matches in which `node` is the partner of `wanted`."""
+        """Yields all matches in which `node` is the partner of `wanted`."""
         yield from self._solve(Found(), ((wanted, node),))
 
     def failed(self, found: Found, wanted: Node, instead: Node | str, reason: str) -> None:
-        """Keeps why a search ended, if none came as far."""
+        """Notes why a search ended, if no earlier search came as far."""
         if self.missing is None or len(found.nodes) > len(self.missing.partners):
             self.missing = Missing(wanted, instead, reason, tuple(found.nodes.values()))
 
@@ -114,7 +115,8 @@ class Search:
                 yield from self._solve(now, (*further, *rest))
 
     def _orders(self, wanted: Node, node: Node) -> Iterator[Mapping[str, Arg]]:
-        """The arguments of a node of the graph, and those with the first two exchanged where that is the same."""
+        """Yields the arguments of a node of the graph, and, if its op is commutative, the arguments with the first two
+        exchanged."""
         given = self.host.arguments(node)
         yield given
         one = Literal("int", 1)
@@ -132,7 +134,8 @@ class Search:
         further: list[tuple[Node, Node]],
         before: Found,
     ) -> Found | None:
-        """The same with all arguments of a node bound; adds the pairs of nodes that remain to be compared."""
+        """Returns `found` with all arguments of a node bound, None if an argument does not fit. Adds the pairs of nodes
+        that remain to be compared to `further`."""
         for name, part in self.pattern.arguments[wanted.name].items():
             now = self._bound(found, part, given[name], further)
             if isinstance(now, str):
@@ -142,7 +145,7 @@ class Search:
         return found
 
     def _bound(self, found: Found, part: Part, arg: Arg, further: list[tuple[Node, Node]]) -> Found | str:
-        """One argument; a text says why it does not fit."""
+        """Returns `found` with one argument bound, or a text that says why the argument does not fit."""
         if isinstance(part, Items):
             if not isinstance(arg, Sequence) or len(part.items) != len(arg.items):
                 return f"is {written(arg)} and not a list of {len(part.items)}"
@@ -184,7 +187,7 @@ class Search:
         return found
 
     def _beyond(self, found: Found) -> Iterator[Found]:
-        """Goes on to nodes of the pattern that only read what is known."""
+        """Goes on to nodes of the pattern that only read known values; yields complete matches."""
         for wanted in self.pattern.nodes:
             if wanted.name in found.nodes:
                 continue
@@ -205,7 +208,7 @@ class Search:
 
 
 def nearest(missing: Missing | None, search: Search) -> Nearest | None:
-    """Records the nearest that a search came to a match; None where the graph has not even one of the pattern's ops."""
+    """Returns a record of the search that came nearest to a match; None if the graph has none of the pattern's ops."""
     if missing is None:
         return None
     instead = missing.found

@@ -1,8 +1,8 @@
-"""Patterns: N nodes of a graph become one node of a person's own op.
+"""Patterns: several nodes of a graph become one node of a custom op.
 
 A pattern is a plain function of torch ops. It is captured like a user's function, once for its example, so that its
-nodes are those that a user's call of the same ops has. Its parameters stand for anything: tensors for values of any
-shape and element type, numbers for any number.
+nodes are those that a user's call of the same ops has. Its parameters stand for any values: a tensor for tensors of any
+shape and element type, a number for any number.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Pattern:
         return BadPattern(self.name, self.place, reason)
 
     def takes(self, bound: Given) -> bool:
-        """True if it is for these tensors and numbers."""
+        """True if the pattern accepts these tensors and numbers."""
         if self._takes is None:
             return True
         try:
@@ -75,8 +75,8 @@ class Pattern:
         return taken
 
     def at(self, bound: Given) -> PatternGraph | str:
-        """Its graph for tensors and numbers such as these, or why it has none: extents stand in its nodes' arguments,
-        as in `x.view(x.shape[0], -1)`, so other tensors may make other nodes."""
+        """Returns the pattern's graph for these tensors and numbers, or a text that says why there is none. Extents may
+        stand in arguments, as in `x.view(x.shape[0], -1)`, so other tensors may make other nodes."""
         given = {name: bound[name] for name in self.example}
         key = tuple(given.values())
         if key not in self._made:
@@ -96,7 +96,7 @@ class Pattern:
         return found[0]
 
     def _parameters(self, example: object) -> Given:
-        """The parameters in order, as the example gives them."""
+        """Returns the parameters in order, with the example's types and numbers."""
         called = getattr(self.function, "__name__", type(self.function).__name__)
         if inspect.iscoroutinefunction(self.function):
             raise self.refused(f"{called} is async; a pattern must be synchronous")
@@ -133,13 +133,14 @@ class Pattern:
 def pattern(
     name: str, *, op: object, example: object, takes: Callable[[Mapping[str, Any]], object] | None = None
 ) -> Callable[[F], F]:
-    """Registers a function of torch ops as the pattern `name`: where a later trace has its nodes, one node of `op`
-    takes their place.
+    """Registers a function of torch ops as the pattern `name`: in later traces, one node of `op` takes the place of the
+    function's nodes.
 
-    `op` is called with the function's parameters in their order, and gives its results in their order. `example` has a
-    tensor or a number for each parameter: the function is captured with these. Tensors then stand for tensors of any
+    `op` is called with the function's parameters in their order, and returns its results in their order. `example` has
+    a tensor or a number for each parameter: the function is captured with these. Tensors then stand for tensors of any
     shape and element type, and numbers for any number. `takes=` is a function of a mapping from each parameter's name
-    to its type or number: where it returns False, the pattern does not match. Defined again, it replaces itself.
+    to its type or number: if it returns False, the pattern does not match. A later pattern of the same name replaces
+    this one.
 
         @wb.pattern("scaled relu", op=demo.scaled_relu, example=(torch.empty(4, 8), 2.0))
         def scaled_relu(x, scale):
@@ -158,7 +159,7 @@ def pattern(
 
 
 def replacement(op: str, bound: Mapping[str, Ref | Literal], results: tuple[str, ...], origin: Origin) -> Node:
-    """The call of a pattern's op with what its parameters, in their order, stand for."""
+    """Returns the call of a pattern's op with the values and numbers of the pattern's parameters, in their order."""
     args, kwargs = list[Arg](), dict[str, Arg]()
     for argument, name in zip(schema_of(op).arguments, bound, strict=False):
         if argument.kwarg_only:

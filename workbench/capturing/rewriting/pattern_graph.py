@@ -1,4 +1,4 @@
-"""The graph of a pattern: what capturing its function gives, with its parameters in place of values and numbers."""
+"""The graph of a pattern: the captured graph of its function, with parameters in place of input values and numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workbench.operators.tensors.torch_literals import to_literal
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """A number that a parameter of the pattern stands for."""
+    """A number in an argument that is a parameter of the pattern: any number matches it."""
 
     parameter: str
 
@@ -34,24 +34,24 @@ class Items:
 
 Part: TypeAlias = "Ref | Literal | Free | Items"
 Arguments: TypeAlias = Mapping[str, Mapping[str, Part]]
-"""Node -> its arguments by the schema's names."""
+"""The arguments of each node, by the schema's names."""
 Function: TypeAlias = Callable[..., object]
 Refused: TypeAlias = Callable[[str], BadPattern]
-"""The error about a pattern, with its name and place, from a reason."""
+"""Makes the error about a pattern, with the pattern's name and place, from a reason."""
 Given: TypeAlias = Mapping[str, TensorType | bool | int | float]
-"""Types of tensors, and numbers, with which a function is captured, by the names of its parameters."""
+"""The tensor types and numbers with which a function is captured, by the names of its parameters."""
 
 
 @dataclass(frozen=True)
 class PatternGraph:
-    """The nodes to be found."""
+    """A pattern's graph, whose nodes are searched in other graphs."""
 
     graph: AtenGraph
-    """Its inputs are the tensors among the parameters, by their names."""
+    """The captured graph, whose inputs are the pattern's tensor parameters."""
     arguments: Arguments
-    """Node -> its arguments by the schema's names, defaults filled in."""
+    """The arguments of each node by the schema's names, defaults filled in."""
     parameter_of: Mapping[str, str]
-    """Input value -> the parameter."""
+    """The parameter for each input value."""
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -63,25 +63,25 @@ class PatternGraph:
 
     @cached_property
     def has_numbers(self) -> bool:
-        """True if numbers are among its arguments, which may follow from extents."""
+        """True if the nodes' arguments have numbers, which may follow from extents."""
         return any(literal.kind in ("int", "float") for node in self.nodes for literal in node.literals)
 
     @cached_property
     def maker(self) -> Mapping[str, tuple[Node, int]]:
-        """Value -> the node that makes it, and which of its results it is."""
+        """For each value the node that makes it, and the number of the result."""
         return {value: (node, place) for node in self.nodes for place, value in enumerate(node.results)}
 
 
 @dataclass(frozen=True)
 class _Source:
-    """A function, and what it is captured with."""
+    """A function, and the types and numbers with which it is captured."""
 
     function: Function
     given: Given
     refused: Refused
 
     def captured(self, given: Given) -> AtenGraph:
-        """Captured with tensors of these types, each of its own and without numbers in it."""
+        """Captures the function with tensors of these types, each with memory of its own and without numbers in it."""
         inputs = [
             self._tensor(name, value) if isinstance(value, TensorType) else value for name, value in given.items()
         ]
@@ -101,7 +101,8 @@ class _Source:
 
 
 def captured_pattern(function: Function, given: Given, refused: Refused) -> PatternGraph:
-    """The graph of a pattern for these arguments; numbers among them are free, wherever they stand."""
+    """Returns the graph of a pattern for these arguments; its parameters' numbers are free wherever they stand in the
+    graph."""
     source = _Source(function, given, refused)
     graph, tensors = source.captured(given), [name for name in given if isinstance(given[name], TensorType)]
     _refuse(refused, graph, tensors)
@@ -114,7 +115,7 @@ def captured_pattern(function: Function, given: Given, refused: Refused) -> Patt
 
 
 def _refuse(refused: Refused, graph: AtenGraph, tensors: list[str]) -> None:
-    """Raises for what no part of a graph can be compared with."""
+    """Raises for a graph that cannot be a pattern."""
     outside = [slot.path for slot in graph.inputs if slot.kind != "user"]
     if outside:
         raise refused(f"it reads {', '.join(outside)} from outside: make it a parameter")
@@ -137,7 +138,7 @@ def _refuse(refused: Refused, graph: AtenGraph, tensors: list[str]) -> None:
 
 
 def _parts(graph: AtenGraph) -> int:
-    """Into how many parts that share no value its nodes fall: a value from outside joins them too."""
+    """The number of parts of a graph that share no value; a common input joins two parts."""
     groups: list[set[str]] = []
     for node in graph.nodes:
         values = {*node.operands, *node.results}
@@ -154,7 +155,7 @@ def _part(arg: Arg) -> Part:
 
 
 def _with_free(source: _Source, plain: Arguments, name: str) -> Arguments:
-    """The arguments with a parameter's number as free: the literals that follow it when it is another one."""
+    """Returns the arguments in which a parameter's number is free: each literal that changes as the parameter does."""
     value, refused = source.given[name], source.refused
     assert not isinstance(value, TensorType)
     reason = ""
@@ -180,18 +181,18 @@ def _with_free(source: _Source, plain: Arguments, name: str) -> Arguments:
 
 
 class _Differs(Exception):
-    """Two literals, neither of which is the parameter's number."""
+    """Two literals differ, and are not the parameter's numbers."""
 
 
 class _OtherGraph(Exception):
-    """Two graphs that differ in more than numbers."""
+    """Two graphs differ in more than numbers."""
 
 
 Numbers: TypeAlias = tuple[bool | int | float, bool | int | float]
 
 
 def _compared(plain: Arguments, graph: AtenGraph, name: str, numbers: Numbers) -> tuple[Arguments, int]:
-    """The arguments with the parameter where both graphs have its number, and how often that is."""
+    """Returns the arguments with the parameter where both graphs have its number, and the number of these places."""
     found: dict[str, dict[str, Part]] = {}
     freed = 0
     if len(plain) != len(graph.nodes):
@@ -207,7 +208,7 @@ def _compared(plain: Arguments, graph: AtenGraph, name: str, numbers: Numbers) -
 
 
 def _others(value: bool | int | float) -> Iterator[bool | int | float]:
-    """Numbers to put in place of one: for whole ones those beside it, since it may be a dim or an extent."""
+    """Yields other numbers for a parameter: for an integer its neighbours first, since it may be a dim or an extent."""
     if isinstance(value, bool):
         yield not value
     elif isinstance(value, int):
@@ -217,7 +218,7 @@ def _others(value: bool | int | float) -> Iterator[bool | int | float]:
 
 
 def _freed(part: Part, twin: Part, name: str, numbers: Numbers) -> tuple[Part, int]:
-    """The same of one argument."""
+    """Compares one argument, as `_compared` does all."""
     if isinstance(part, Items) and isinstance(twin, Items) and len(part.items) == len(twin.items):
         made = [_freed(*pair, name, numbers) for pair in zip(part.items, twin.items, strict=True)]
         return replace(part, items=tuple(item for item, _ in made)), sum(count for _, count in made)
@@ -241,7 +242,7 @@ def _is(literal: Literal, number: bool | int | float) -> bool:
 
 
 def same_literal(one: Literal, other: Literal) -> bool:
-    """True if two literals are the same number, text or none: 1 is also 1.0, but neither is true."""
+    """True if two literals are the same number, text or None: 1 is also 1.0, but neither is True."""
     numbers = ("int", "float")
     if one.kind in numbers and other.kind in numbers:
         return one.value == other.value or (one.value != one.value and other.value != other.value)

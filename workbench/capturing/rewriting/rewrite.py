@@ -1,4 +1,4 @@
-"""Graph passes and patterns, one after the other, on a captured graph."""
+"""Runs graph passes and patterns, one after the other, on a captured graph."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from workbench.ir import BREAK, AtenGraph, KernelGraph, LoweredNode, Node, Rewri
 from workbench.ir.rewrites import PASS, PATTERN, captured_behind
 
 Step: TypeAlias = "Callable[..., object] | Rewrite"
-"""A graph pass, a pattern, or what one of either made in the journey of a file."""
+"""A graph pass, a pattern, or the saved result of one in a loaded journey."""
 
 
 def is_pattern(step: Step) -> bool:
@@ -24,8 +24,8 @@ def is_pattern(step: Step) -> bool:
 
 
 def rewritten(captured: AtenGraph, steps: Mapping[str, Step], off: Collection[str]) -> Rewritten:
-    """All of them in order, but for those that are off. A graph that Python breaks up stays as it is: a node must not
-    move from one part to another."""
+    """Applies all steps in order, except those in `off`. A graph with breaks stays unchanged: a node must not move from
+    one part to another."""
     graph, done = captured, list[Rewrite]()
     broken = any(node.op == BREAK for node in captured.nodes)
     as_in_file = True
@@ -45,7 +45,8 @@ def rewritten(captured: AtenGraph, steps: Mapping[str, Step], off: Collection[st
 
 
 def _anew(name: str, kept: Rewrite, graph: AtenGraph, done: list[Rewrite], wanted: bool) -> Rewrite:
-    """A step of a file on another graph than in the file, or turned on: by what is registered here under its name."""
+    """Repeats a step of a loaded journey whose graph differs from the file's, or that is turned on now, with the pass
+    or pattern that is registered here under its name."""
     if not wanted:
         return replace(kept, on=False, graph=None, stands_for=(), matches=(), nearest=None)
     registered = REWRITES.now().get(name)
@@ -87,13 +88,13 @@ def _stands_for(graph: AtenGraph, behind: Mapping[str, tuple[str, ...]]) -> tupl
 
 
 Behind: TypeAlias = Mapping[str, tuple[str, ...]]
-"""Node -> the captured nodes behind it, for those that stand for others than themselves."""
+"""For each node the captured nodes behind it, unless these are the node alone."""
 
 
 def taken_over(before: AtenGraph, after: AtenGraph, behind: Behind) -> dict[str, tuple[str, ...]]:
-    """The captured nodes behind the nodes of `after`. A node that is gone is one with the gone and changed nodes that
-    it is connected with, and those that are new in their place stand for it as well. A node that only reads other
-    values than before does no one else's work."""
+    """Returns the captured nodes behind the nodes of `after`. Connected nodes that are gone or changed form a part; a
+    new or changed node in the place of a part stands for all its nodes that are gone. A node that only reads other
+    values than before stands for no other node."""
     old, new = {node.name: node for node in before.nodes}, {node.name: node for node in after.nodes}
     of = {name: name if name in old else node.origin.node for name, node in new.items()}
     heads = [name for name, node in new.items() if name not in old or not _same_but_for_values(old[name], node)]
@@ -114,7 +115,7 @@ def _same_but_for_values(old: Node, new: Node) -> bool:
 
 
 def _parts(nodes: tuple[Node, ...], among: set[str]) -> dict[str, str]:
-    """The nodes among these -> the first of those that they are connected with by what they read."""
+    """For each node in `among` the name of its part, which all nodes of `among` connected with it by operands share."""
     maker = {value: node.name for node in nodes for value in node.results}
     part = {name: name for name in among}
     for node in nodes:
@@ -128,7 +129,8 @@ def _parts(nodes: tuple[Node, ...], among: set[str]) -> dict[str, str]:
 
 
 def with_origins(lowered: KernelGraph, made: Rewritten) -> KernelGraph:
-    """The lowered graph with captured nodes behind its nodes, and with the record of all passes and patterns."""
+    """Returns the lowered graph with the captured nodes behind its nodes, and with the record of all passes and
+    patterns."""
     if not made.rewrites:
         return lowered
     behind = captured_behind(made.rewrites)

@@ -1,1 +1,1 @@
-"""A tile program replayed in numpy, in the order of its trace: does that order make the right numbers?"""
+"""Replays a tile program in numpy, in the order of its trace, to see if that order makes the right numbers."""

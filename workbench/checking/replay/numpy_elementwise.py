@@ -20,7 +20,7 @@ Function: TypeAlias = Callable[..., Array]
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """An MLIR scalar type: how its values are held while computing, and how they lie in memory."""
+    """An MLIR scalar type, with the numpy types of its values in computations and in memory."""
 
     name: str
     values: np.dtype[Any]
@@ -65,7 +65,7 @@ ELEMENTS: dict[str, Element] = {
 
 
 def _signed(values: Array) -> Array:
-    """Integers as signed ones: the one bit of a true i1 is a sign, so it is -1."""
+    """Integers as signed ones: a true i1 is -1, since its one bit is a sign."""
     return -values.astype(np.int8) if values.dtype == np.bool_ else values
 
 
@@ -86,7 +86,7 @@ def _divide(a: Array, b: Array) -> Array:
 
 
 def _wrapping(function: Function) -> Function:
-    """Adding or subtracting one-bit integers wraps, where numpy's bools would saturate."""
+    """Makes the addition or subtraction of one-bit integers wrap, since numpy's bools would saturate."""
 
     def wrapped(a: Array, b: Array) -> Array:
         return np.logical_xor(a, b) if a.dtype == np.bool_ else function(a, b)
@@ -157,7 +157,7 @@ FUNCTIONS: dict[str, Function] = {
 
 
 def _beside_nan(answer: bool, relation: Function) -> Function:
-    """A comparison of floats that has this answer beside a NaN."""
+    """A comparison of floats that returns `answer` if an operand is NaN."""
 
     def compared(a: Array, b: Array) -> Array:
         return np.where(np.isnan(a) | np.isnan(b), answer, relation(a, b))
@@ -180,7 +180,7 @@ FLOAT_COMPARISONS: tuple[Function, ...] = (
     *(_beside_nan(True, relation) for relation in (*_RELATIONS, _always(False))),
     _always(True),
 )
-"""`arith.cmpf` by the number of its predicate."""
+"""The comparison for each predicate number of `arith.cmpf`."""
 
 INTEGER_COMPARISONS: tuple[Function, ...] = (
     np.equal,
@@ -188,7 +188,7 @@ INTEGER_COMPARISONS: tuple[Function, ...] = (
     *(_on(_signed, function) for function in (np.less, np.less_equal, np.greater, np.greater_equal)),
     *(_on(_unsigned, function) for function in (np.less, np.less_equal, np.greater, np.greater_equal)),
 )
-"""`arith.cmpi` by the number of its predicate."""
+"""The comparison for each predicate number of `arith.cmpi`."""
 
 COMBINERS: dict[str, np.ufunc] = {
     "arith.addf": np.add, "arith.mulf": np.multiply,
@@ -196,4 +196,4 @@ COMBINERS: dict[str, np.ufunc] = {
     "arith.addi": np.add, "arith.muli": np.multiply, "arith.maxsi": np.maximum, "arith.minsi": np.minimum,
     "arith.andi": np.bitwise_and, "arith.ori": np.bitwise_or, "arith.xori": np.bitwise_xor,
 }  # fmt: skip
-"""Ops that fold a reduction in any grouping, with the numpy function that reduces a whole axis by them."""
+"""Ops that may fold a reduction in any grouping, each with the numpy function that reduces a whole axis."""

@@ -24,7 +24,7 @@ def read_chosen(text: str, name: str) -> dict[int, ChosenOp]:
 
 
 class ChosenOp:
-    """A gather or scatter that can be executed on numpy arrays: those of its memrefs, its memory last."""
+    """A gather or scatter that can be executed on numpy arrays: the contents of its memrefs, its memory last."""
 
     def __init__(self, module: ir.Module, operation: ir.Operation) -> None:
         self._module = module  # keeps the op alive
@@ -36,17 +36,17 @@ class ChosenOp:
 
     @property
     def elements(self) -> tuple[Element, ...]:
-        """Element type of each operand of its instruction."""
+        """The element type of each operand of the op's instruction."""
         kinds = [ir.MemRefType(value.type) for value in (*self._operands, self._indexed.memref)]
         return tuple(ELEMENTS[str(kind.element_type)] for kind in kinds)
 
     @property
     def written(self) -> int:
-        """The operand that it writes: the tile it fills, or the memory."""
+        """The number of the operand that the op writes: the tile that it fills, or the memory."""
         return len(self._operands) - (0 if self._indexed.writes else 1)
 
     def execute(self, tiles: Sequence[Array], extent: tuple[int, ...]) -> Array:
-        """New contents of the operand that is written."""
+        """Returns the new contents of the operand that the op writes."""
         memory, meaning = tiles[-1], self._indexed.indexed
         places: list[Array] = []
         for code, count in zip(meaning.axes, memory.shape, strict=True):
@@ -64,7 +64,7 @@ class ChosenOp:
         return memory[where].transpose(self._dims[-1]).reshape(tiles[self.written].shape)
 
     def _scattered(self, memory: Array, where: tuple[Array, ...], moved: Array) -> Array:
-        """One point after the other: where two meet, the later one comes second."""
+        """Stores one point after the other: if two points have the same place, the later one is stored last."""
         if not self._indexed.combiner:
             memory[where] = moved
             return memory
@@ -84,5 +84,5 @@ class ChosenOp:
 
 
 def _spread(tile: Array, dims: tuple[int, ...], extent: tuple[int, ...]) -> Array:
-    """A tile whose axes walk `dims`, lying along these in the space of the instruction."""
+    """A tile whose axes walk `dims`, with each axis at the place of its dim in the space of the instruction."""
     return along(tile.reshape([extent[dim] for dim in dims]), dims, len(extent))

@@ -35,7 +35,7 @@ from workbench.mlir.indexed_moves import accesses_in
 from workbench.mlir.linalg_loops import indexing_maps, iterators
 
 Counters: TypeAlias = Sequence[int]
-"""Iteration number of each loop around an op, outermost first."""
+"""The iteration number of each loop around an op, outermost first."""
 
 _PRODUCTS: Final = ("arith.mulf", "arith.muli")
 
@@ -58,8 +58,8 @@ def read_loops(text: str, name: str) -> dict[int, AccessLoop]:
 
 @dataclass(frozen=True, slots=True)
 class _Combined:
-    """An output that its body folds: the folded value, and the folding op; none where nothing is folded, since every
-    reduced loop walks the output."""
+    """An output that the body folds: the folded value, and the name of the folding op. The name is empty if nothing is
+    folded, since every reduced loop walks the output."""
 
     combiner: str
     value: ir.Value
@@ -81,12 +81,12 @@ class LinalgOp:
 
     @property
     def elements(self) -> tuple[Element, ...]:
-        """Element type of each memref operand, inputs first."""
+        """The element type of each memref operand, inputs first."""
         kinds = [value.type for value in self._operands if _is_memref(value)]
         return tuple(_element(kind.element_type) for kind in kinds)
 
     def execute(self, tiles: Sequence[Array], counters: Counters) -> list[Array]:
-        """New contents of the outputs, given the contents of all memref operands, inputs first."""
+        """Returns the new contents of the outputs, from the contents of all memref operands, inputs first."""
         given = (_with_unit_axes(tile, axes) for tile, axes in zip(tiles, self._axes(), strict=True))
         arrays = [
             next(given) if _is_memref(value) else np.asarray(_scalar(value, counters)) for value in self._operands
@@ -106,12 +106,12 @@ class LinalgOp:
         ]
 
     def _axes(self) -> list[list[int | None]]:
-        """Extents of each memref operand's axes, None where they are known only at run time."""
+        """The extents of each memref operand's axes; None for an extent that is known only at run time."""
         shapes = [shape_of(value) for value in self._operands if _is_memref(value)]
         return [[None if extent == DYNAMIC_EXTENT else extent for extent in shape] for shape in shapes]
 
     def _space(self, arrays: Sequence[Array]) -> tuple[int, ...]:
-        """Extents of the iteration space, each read off an operand that has the dim as an axis of its own."""
+        """The extents of the iteration space, each read off an operand with the dim as an axis."""
         extents: dict[int, int] = {}
         for array, exprs in zip(arrays, self._maps, strict=True):
             for extent, expr in zip(array.shape, exprs, strict=True):
@@ -127,7 +127,8 @@ class LinalgOp:
         return _Body(dict(zip(self._block.arguments, spread, strict=True)), indices, counters)
 
     def _find_combiners(self) -> tuple[_Combined, ...] | None:
-        """Finds the op that folds each output, if the body only combines it with a value that does not depend on it."""
+        """Finds the op that folds each output; None if the body does more than combine outputs with values that do not
+        depend on them."""
         found: list[_Combined] = []
         reduced = {dim for dim, each in enumerate(self._reduced) if each}
         outputs = zip(
@@ -167,7 +168,7 @@ class LinalgOp:
         return values
 
     def _walk(self, spread: Sequence[Array], space: tuple[int, ...], counters: Counters) -> list[Array]:
-        """Reduces point by point, in order: each point's results are the next one's accumulators."""
+        """Reduces point by point, in order: the results of each point are the accumulators of the next."""
         inputs, accumulators = list(spread[: self._inputs]), list(spread[self._inputs :])
         for point in np.ndindex(
             *(extent if reduced else 1 for extent, reduced in zip(space, self._reduced, strict=True))
@@ -182,7 +183,7 @@ class LinalgOp:
         return accumulators
 
     def _at(self, array: Array, point: tuple[int, ...]) -> Array:
-        """The part of an operand at one point of the reduced dims, with extents of one there."""
+        """The part of an operand at one point of the reduced dims, which have an extent of one in it."""
         cut = [
             slice(at, at + 1) if reduced and extent > 1 else slice(None)
             for at, reduced, extent in zip(point, self._reduced, array.shape, strict=True)
@@ -193,7 +194,8 @@ class LinalgOp:
 class AccessLoop:
     """A loop that loads, computes and stores single elements, executed for all its iterations at once.
 
-    That is right for straight bodies only: code under an `scf.if`, and loop-carried values, are refused.
+    A body with branches such as `scf.if`, or with loop-carried values, is refused: for these, executing all iterations
+    at once would be wrong.
     """
 
     def __init__(self, module: ir.Module, operation: ir.Operation) -> None:
@@ -203,11 +205,11 @@ class AccessLoop:
 
     @property
     def elements(self) -> tuple[Element, ...]:
-        """Element type of each load and store, in their order."""
+        """The element type of each load and store, in their order."""
         return tuple(_element(_accessed(op).element_type) for op in self._accesses)
 
     def execute(self, tiles: Sequence[Array], counters: Counters) -> list[Array]:
-        """The values of each store, given the elements that each access finds, over all iterations."""
+        """Returns the values of each store in all iterations; `tiles` has the elements that each access finds."""
         block = self._operation.regions[0].blocks[0]
         if len(list(self._operation.results)) or any(len(list(op.operation.regions)) for op in block.operations):
             raise ReplayError("replay cannot execute a loop of accesses with branches or with loop-carried values yet")
@@ -235,7 +237,7 @@ def _accessed(access: ir.Operation) -> ir.MemRefType:
 
 
 class _Body:
-    """The values of a linalg body on whole arrays, each computed when first asked for."""
+    """The values of a linalg body on whole arrays, each computed at its first use."""
 
     def __init__(self, known: dict[ir.Value, Array], indices: Sequence[Array], counters: Counters) -> None:
         self._known, self._indices, self._counters = known, indices, counters
@@ -256,7 +258,7 @@ class _Body:
 
 
 def _apply(operation: ir.Operation, operands: list[Array]) -> Array:
-    """The result of an arith, math or affine op for given operands, as its result type holds it."""
+    """The result of an arith, math or affine op for these operands, rounded to its result type."""
     element, name = _element(operation.results[0].type), operation.name
     if name == "arith.constant":
         return np.asarray(operation.attributes["value"].value, element.values)
@@ -295,7 +297,7 @@ def _scalar(value: ir.Value, counters: Counters) -> Array:
 
 
 def _counters(loop: ir.Operation) -> int:
-    """Counts the entries of an iteration that belong to a loop."""
+    """The number of counters that a loop has in an instruction's iteration."""
     return len(forall_bounds(loop)) if loop.name == "scf.forall" else int(loop.name == "scf.for")
 
 
@@ -318,7 +320,7 @@ def _is_memref(value: ir.Value) -> bool:
 
 
 def _with_unit_axes(tile: Array, axes: Sequence[int | None]) -> Array:
-    """The tile with as many axes as its memref has: a box of more than five leaves out those of one element."""
+    """Returns the tile with all axes of its memref: a box of more than five axes leaves out those of one element."""
     if tile.ndim == len(axes):
         return tile
     fixed = sum(extent not in (1, None) for extent in axes)
@@ -330,12 +332,12 @@ def _with_unit_axes(tile: Array, axes: Sequence[int | None]) -> Array:
 
 
 def _axis_index(space: tuple[int, ...]) -> Callable[[int], Array]:
-    """For a dim its index values, lying along that axis."""
+    """Returns a function from a dim to the dim's index values, lying along its axis."""
     return lambda dim: np.arange(space[dim]).reshape([-1 if axis == dim else 1 for axis in range(len(space))])
 
 
 def _spread(array: Array, exprs: Sequence[ir.AffineExpr], space: tuple[int, ...]) -> Array:
-    """An operand over the iteration space, with extents of one along dims it does not vary in."""
+    """An operand over the iteration space, with an extent of one along dims in which it does not vary."""
     dims = [expr.position for expr in exprs if isinstance(expr, ir.AffineDimExpr)]
     if len(dims) == len(exprs) and len(set(dims)) == len(dims):
         ordered = array.transpose(sorted(range(len(dims)), key=dims.__getitem__))
@@ -347,7 +349,7 @@ def _spread(array: Array, exprs: Sequence[ir.AffineExpr], space: tuple[int, ...]
 
 
 def _lay_back(value: Array, shape: tuple[int, ...], exprs: Sequence[ir.AffineExpr], space: tuple[int, ...]) -> Array:
-    """The contents of an output from its values over the space, where reduced dims are one long."""
+    """The contents of an output from its values over the space, in which reduced dims have an extent of one."""
     dims = [expr.position for expr in exprs if isinstance(expr, ir.AffineDimExpr)]
     others = [extent for extent, expr in zip(shape, exprs, strict=True) if not isinstance(expr, ir.AffineDimExpr)]
     if len(set(dims)) != len(dims) or any(extent != 1 for extent in others):
@@ -358,13 +360,13 @@ def _lay_back(value: Array, shape: tuple[int, ...], exprs: Sequence[ir.AffineExp
 
 
 def _stretched(value: Array, reduced: Sequence[bool], space: tuple[int, ...]) -> Array:
-    """The value repeated along reduced dims in which it does not vary: it is summed once for each point."""
+    """The value repeated along reduced dims in which it does not vary, because each point adds it."""
     value = _of_rank(value, len(space))
     return np.broadcast_to(value, [space[d] if reduced[d] else value.shape[d] for d in range(len(space))])
 
 
 def _of_rank(value: Array, rank: int) -> Array:
-    """The value with as many axes as the space; a constant comes with none."""
+    """The value with as many axes as the space; a constant has none before."""
     return value.reshape((1,) * (rank - value.ndim) + value.shape)
 
 

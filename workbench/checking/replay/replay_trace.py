@@ -2,8 +2,8 @@
 
 DRAM is each argument's storage. The scratchpad of a core is an array of bytes, addressed the way the program addresses
 it, so a wrong offset, a slot too few or an address reused too early overwrites live data. An instruction reads its
-operands when it starts and its results appear when it ends; the MLIR op that it names says what it computes, never its
-opcode.
+operands when it starts, and its results appear when it ends. The MLIR op that the instruction names defines the
+computation, and not the opcode.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from workbench.ir import ScheduledKernel
 
 _MOVED_OR_COMPUTED = (Opcode.LOAD, Opcode.STORE, Opcode.COPY, Opcode.MATMUL, Opcode.VECTOR, Opcode.DIRECT, *INDEXED)
 _POISON = 0xFF
-"""The value of unwritten scratchpad bytes: as a float of any width they are not a number."""
+"""The value of unwritten scratchpad bytes: as a float of any width these bytes are not a number."""
 _MOST_BYTES = 8 << 30
-"""The most bytes of all cores' scratchpads, which are really allocated. Shipped machines have less than a hundredth of
-it a core."""
+"""The most bytes that the scratchpads of all cores may have together, since they are really allocated. A core of a
+shipped machine has less than a hundredth of this."""
 
 
 def replay(
@@ -60,10 +60,10 @@ def replay(
 
 
 def _events(starts: list[int], ends: list[int]) -> list[tuple[int, bool]]:
-    """Every start and end in time order: (instruction, whether it ends).
+    """Every start and end in time order, as (instruction, True for an end).
 
-    At one cycle ends come before starts, but for an instruction that takes no time: it starts and ends at once,
-    among the starts, in program order.
+    In one cycle ends come before starts. An instruction that takes no time starts and ends at once, among the starts,
+    in program order.
     """
     if any(end < start for start, end in zip(starts, ends, strict=True)):
         raise ReplayError("an instruction ends before it starts")
@@ -98,15 +98,15 @@ class _Memory:
         self._box(operand, element)[...] = element.to_memory(values)
 
     def begun(self, operand: Operand, element: Element) -> Array:
-        """The contents of an operand when its instruction starts; those of one that is only written are not a number,
-        so that no use stays unnoticed."""
+        """The contents of an operand when its instruction starts. An operand that is only written has the poison of
+        unwritten bytes, so that no use of it stays unnoticed."""
         if operand.access != Access.WRITE:
             return self.read(operand, element)
         empty = np.full((*operand.shape, element.memory.itemsize), _POISON, np.uint8)
         return element.from_memory(empty.view(element.memory)[..., 0])
 
     def _box(self, operand: Operand, element: Element) -> Array:
-        """The operand's elements where they lie, as an array that can be written."""
+        """The operand's elements in their memory, as an array that can be written."""
         if operand.element_bytes != element.memory.itemsize:
             raise ReplayError(f"an operand of {operand.element_bytes} byte elements is {element.name} in the MLIR")
         if operand.space == Space.DRAM:
@@ -165,7 +165,7 @@ def _begin(program: TileProgram, index: int, instruction: Instruction, memory: _
 
 
 def _begin_op(line: int, instruction: Instruction, memory: _Memory, ops: _Ops) -> _Pending:
-    """A linalg op, or a copy: the new contents of its outputs."""
+    """Begins a linalg op or a copy: computes the new contents of its outputs."""
     if line not in ops.linalg:
         raise ReplayError("it names a line where there is no linalg op")
     op = ops.linalg[line]
@@ -192,7 +192,7 @@ def _check_operands(instruction: Instruction, elements: Sequence[Element]) -> No
 
 
 def _begin_chosen(line: int, instruction: Instruction, memory: _Memory, ops: _Ops) -> _Pending:
-    """A gather or a scatter: the new contents of the one operand that it writes."""
+    """Begins a gather or a scatter: computes the new contents of the one operand that it writes."""
     if line not in ops.chosen:
         raise ReplayError("there is no gather or scatter")
     op, operands = ops.chosen[line], instruction.operands
@@ -203,7 +203,7 @@ def _begin_chosen(line: int, instruction: Instruction, memory: _Memory, ops: _Op
 
 
 def _begin_loop(line: int, instruction: Instruction, memory: _Memory, ops: _Ops) -> _Pending:
-    """All iterations of a loop of accesses: their loads now, their stores when it ends."""
+    """Begins all iterations of a loop of accesses: their loads happen now, their stores when the loop ends."""
     operands = instruction.operands
     if line not in ops.loops:
         raise ReplayError("there is no loop of loads and stores")

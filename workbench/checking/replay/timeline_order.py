@@ -1,7 +1,7 @@
 """Kernels that compute in the order of a timeline: at the cycles in which its instructions start and end.
 
-They use no native code. Where two instructions overlap that must not, or a slot goes to another tile while it is still
-read, results differ from those of the loops that the timeline was made from.
+These kernels use no native code. If two instructions overlap that must not, or a slot goes to another tile while it is
+still read, the results differ from those of the loops that the timeline was made from.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from workbench.operators.tensors.kernel_function import KernelFunction
 
 
 def kernels_in_order(lowered: KernelGraph, scheduled: ScheduledProgram, trace: Trace) -> dict[str, KernelFunction]:
-    """The callable for each launch of `lowered` on the NPU, by its name."""
+    """Returns the function for each launch of `lowered` on the NPU, by the launch's name."""
     programs, types = {kernel.kernel: kernel for kernel in scheduled.kernels}, lowered.types
     values = {kernel.name: (*kernel.inputs, *kernel.outputs) for kernel in lowered.kernels}
     found = dict[str, KernelFunction]()
@@ -44,10 +44,10 @@ def _run(
 
 
 def _storage(tensor: torch.Tensor, kind: TensorType) -> npt.NDArray[np.generic]:
-    """The tensor's storage, from where its recorded offset counts from; bf16 as its bits."""
+    """The tensor's storage, from the element that its recorded offset counts from; bf16 as its bits."""
     flat = torch.empty(0, dtype=tensor.dtype).set_(tensor.untyped_storage())
     begin = tensor.storage_offset() - kind.offset
-    if begin < 0:  # an input that was traced further inside of a storage than this one lies
+    if begin < 0:  # the traced input began further inside its storage than this one
         flat, begin = torch.cat([flat.new_zeros(-begin), flat]), 0
     flat = flat[begin:]
     return (flat.view(torch.uint16) if flat.dtype == torch.bfloat16 else flat).numpy()
