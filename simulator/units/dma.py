@@ -110,8 +110,8 @@ def estimate(
 ) -> tuple[float, float]:
     """Estimates the bytes of a copy's requests and its cycles at the queue's rate, before there is an instruction.
 
-    The copy's runs begin `apart` bytes from each other. If that is no multiple of a request, the number of requests is
-    the mean over all places where a run can begin.
+    The copy's runs begin `apart` bytes from each other. If `apart` is no multiple of a request, the number of requests
+    is the mean over all places where a run can begin.
     """
     request = machine.dram.request_bytes
     touched = math.ceil(run / request)

@@ -6,9 +6,9 @@ values are known, because the indices were loaded from a tensor whose numbers ca
 real. If not, for instance because an earlier kernel computes the indices, the values are drawn evenly from the valid
 range, with a fixed seed, and the span is marked `assumed`.
 
-    run        the points along which addresses are contiguous whatever the indices are: a row of an embedding requests
-    each run is requested by itself, in whole requests of the memory, even if the next run lies beside it: the
-               queue does not compare indices
+    run        the points along which addresses are contiguous whatever the indices are: a row of an embedding
+    requests   each run is requested by itself, in whole requests of the memory, even if the next run lies beside it:
+               the queue does not compare indices
     update     a SCATTER that adds to the old elements reads each run and writes it: twice the bytes, twice the requests
 """
 
@@ -175,8 +175,7 @@ def _values(
 
 
 class _Loaded:
-    """Finds the box of DRAM from which a scratchpad box was loaded, if it still holds that when an instruction reads
-    it."""
+    """Finds the box of DRAM from which a scratchpad box was loaded, unless the scratchpad box was written since."""
 
     def __init__(self, program: TileProgram) -> None:
         self._program = program

@@ -131,10 +131,9 @@ class _Box(NamedTuple):
 
 
 def _skipped_rows(box: _Box, block: Tile, plain: npt.NDArray[np.bool_]) -> tuple[I64, I64]:
-    """For `plain` boxes with a single dim of rows that skips whole blocks: its places, and the blocks from one to the
-    next.
+    """For `plain` boxes with one dim of rows that skips whole blocks: the dim's places, and the blocks per step.
 
-    (1, 0) for all other boxes.
+    1 and 0 for all other boxes.
     """
     moves = (box.row_steps > 0) & (box.more > 0)
     skipping = moves & (box.row_steps > block.rows) & (box.row_steps % block.rows == 0)
