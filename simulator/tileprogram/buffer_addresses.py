@@ -116,8 +116,7 @@ def in_use_at_once(program: TileProgram, core: int) -> list[Buffer]:
 
 
 def clashes(program: TileProgram) -> Iterator[tuple[Buffer, Buffer]]:
-    """Yields pairs of buffers that share bytes although both are in use at some instruction: one overwrites the
-    other."""
+    """Yields pairs of buffers that share bytes although both are in use at some instruction, which is an error."""
     pairs = sorted(zip(program.buffers, in_use(program), strict=True), key=lambda pair: (pair[0].core, pair[0].offset))
     for index, (low, use) in enumerate(pairs):
         for high, other in pairs[index + 1 :]:

@@ -192,8 +192,7 @@ class Order:
 
 
 class _Chain:
-    """The instructions of an in-order unit; answers by two look-ups whether a path over them orders two
-    instructions."""
+    """The instructions of an in-order unit: two look-ups find whether a path over them orders two instructions."""
 
     def __init__(self, members: list[int], before: list[list[tuple[int, Grade]]]) -> None:
         own, beyond = set(members), len(before)

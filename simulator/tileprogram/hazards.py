@@ -67,8 +67,7 @@ class _Seens(Nearby[_Seen]):
                 yield from self.at(other)
 
     def forget(self, box: Box, held: Callable[[Box, Box], bool] = covers) -> None:
-        """Drops the accesses that `box` covers, or their covered ends: later instructions wait for the covering
-        access."""
+        """Drops the accesses, or ends of them, that `box` covers: later instructions wait for the covering access."""
         for other in self.near(box):
             if held(box, other):
                 self.pop(other)
@@ -165,8 +164,7 @@ class DependenceTracker:
             history.reads.add(box, seen)
 
     def _others(self, operand: Operand) -> Iterator[tuple[_History, Box]]:
-        """Yields the accesses to each slot of other buffers that shares bytes with the operand's slot, and its box
-        there."""
+        """For each slot of other buffers that shares bytes with the operand's slot: its accesses, the box in it."""
         for other, shift in self._sharing.get((operand.space, operand.target, operand.slot), ()):
             if other in self._histories:
                 yield self._histories[other], moved(box_of(operand), shift)
@@ -194,8 +192,7 @@ def _keep_strongest(found: dict[int, DependenceKind], source: int, kind: Depende
 
 
 def sharing(buffers: Sequence[Buffer]) -> dict[Location, list[tuple[Location, int]]]:
-    """For each slot, the slots of other buffers that share its bytes, and the bytes from their start up to its
-    start."""
+    """For each slot, the slots of other buffers that share its bytes, and its start less the other slot's start."""
     slots = [
         (buffer.offset + slot * buffer.slot_bytes, buffer.slot_bytes, (int(Space.SCRATCHPAD), number, slot))
         for number, buffer in enumerate(buffers)

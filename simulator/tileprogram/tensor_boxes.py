@@ -114,8 +114,7 @@ class Coordinates:
         return TensorBox(tuple(start), tuple(extent), tuple(step))
 
     def _walk(self, stride: int, count: int, start: list[int], extent: list[int], step: list[int]) -> bool:
-        """Enters a walk of `count` elements along an axis, or along several that form one; returns False if it fits
-        none."""
+        """Enters a walk of `count` elements along an axis, or several that form one; False if it fits none."""
         for axis in self.axes:
             own, whole = abs(self.argument.strides[axis]), self.argument.shape[axis]
             if own > stride or stride % own or extent[axis] > 1:
