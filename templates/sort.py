@@ -322,8 +322,7 @@ class _Text:
         self.out.each(len(sizes), [], views, ordered)
 
     def _tied(self, body: Body, lower: str, upper: str, later: str) -> str:
-        """True where the two are equal and the number in the upper place was first in the tensor (or comes first
-        anyway)."""
+        """True where the upper number does not come after the lower one by value, and stood before it in the tensor."""
         kept = body.op("arith.xori", self._after(body, upper, lower), body.number("true", "i1"), type="i1")
         return body.op("arith.andi", kept, later, type="i1")
 

@@ -13,8 +13,7 @@ from workbench.scheduling.kernels.node_builder import Argument, NodeBuilder, con
 
 
 def choice(condition: str, then: str, otherwise: str) -> Callable[[NodeBuilder], Value]:
-    """Builds `then` where `condition` is true, else `otherwise`; all are names of arguments, the two tensors or
-    numbers."""
+    """Builds `then` where `condition` is true, else `otherwise`: names of arguments, tensors or (these two) numbers."""
 
     def build(op: NodeBuilder) -> Value:
         sides = op[then], op[otherwise]

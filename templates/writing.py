@@ -90,8 +90,7 @@ class Writer:
         return self.least(step, f"{extent} - d0", start) if extent % step else step
 
     def piece(self, loops: contextlib.ExitStack, extent: int, step: int) -> tuple[Index, Index]:
-        """Enters a loop over the pieces of an extent, if there are several; returns the begin of a piece and its
-        length."""
+        """Enters a loop over the pieces of an extent, if there are several; returns a piece's begin and length."""
         start: Index = loops.enter_context(self.loop(0, extent, step)) if step < extent else 0
         return start, self.length(step, extent, start)
 
@@ -106,8 +105,7 @@ class Writer:
         return View(self.value(f"memref.alloc(){whole.attributes} : {whole.memref}", what), whole.memref, element)
 
     def tile(self, buffer: View, shape: Sequence[int], box: Sequence[tuple[Index, Index]], slot: str = "") -> View:
-        """A part of a buffer of this shape, or of its slot `slot`; `box` has the part's (begin, size) along each
-        axis."""
+        """A part of a buffer of this shape, or of its slot `slot`; `box` has (begin, size) along each axis."""
         steps = row_major(tuple(shape))
         known = [begin * step for (begin, _), step in zip(box, steps, strict=True) if isinstance(begin, int)]
         moves = bool(slot) or len(known) < len(box)
