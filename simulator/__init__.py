@@ -1,6 +1,6 @@
-"""The simulator: what a tile program costs on a machine, cycle by cycle. It knows neither PyTorch nor MLIR.
+"""The simulator: runs tile programs on a machine, cycle by cycle. It knows neither PyTorch nor MLIR.
 
-Nothing heavy is imported here; all names but those of errors load on first use.
+Importing it loads only the errors; every other name loads its module on first use.
 """
 
 from __future__ import annotations

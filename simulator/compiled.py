@@ -1,14 +1,14 @@
-"""Compiling the event loop with Numba, kept on disk under a key that covers every source of the simulator.
+"""Compiles the event loop with Numba and keeps the machine code on disk, in a folder named by a hash of all sources.
 
 Numba's own cache looks only at the file of the compiled function. A callee in another file could change
-unseen, so the folder's name is a hash of all sources; a new one makes room among those of other sources
-(files/cache_folder.py), and what is damaged in it counts as absent (files/machine_code_cache.py).
+unseen, so the folder's name is a hash of all sources. A new folder makes room by dropping folders of other sources
+(files/cache_folder.py); a damaged file counts as absent (files/machine_code_cache.py).
 `ATEN_WORKBENCH_CACHE` moves the folders; `NUMBA_DISABLE_JIT=1` runs the same functions as plain Python.
 
-Compiled code allocates nothing: it takes arrays that its caller keeps, and returns none. So references to them need not
-be counted, which took more than half of the time of a simulation in banked memory: each count is an atomic instruction.
-A compiled function becomes part of those that call it, since an array is seven numbers or more to hand over; where a
-call is rare, `compiled_apart` spares the time to compile it again.
+Compiled code allocates nothing: it takes arrays that its caller keeps, and returns none. So it need not count
+references to arrays; each count is an atomic instruction, and counting took more than half of the time of a simulation
+in banked memory. A compiled function is inlined into its callers, since handing over an array means handing over seven
+numbers or more; where a call is rare, `compiled_apart` saves the time to compile the function again for each caller.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ R = TypeVar("R")
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """`function` as machine code, compiled at its first call or read from the cache.
+    """Returns `function` as machine code, compiled at the first call or read from the cache.
 
-    The types of its arguments are those of the first call; the engine always passes the same ones. It may not make
+    The first call fixes the types of the arguments; the engine always passes the same types. The function may not make
     arrays, but may take views of its arguments.
     """
     return _compiled(function, inlined=True)
@@ -58,10 +58,10 @@ def _compiled(function: Callable[P, R], *, inlined: bool) -> Callable[P, R]:
 
 
 def _for_types_alone(dispatcher: Any) -> Any:
-    """A function compiled once for whole numbers, and not once more for each number that a caller writes down.
+    """Makes Numba compile a function once for whole numbers, not once more for each constant that a caller passes.
 
-    While Numba infers the types of a caller it compiles what is called for the constants it has seen so far, most of
-    which is thrown away as soon as a variable turns out to be one: a fifth of the time of a first simulation.
+    While Numba infers the types of a caller, it compiles the called functions for the constants it has seen so far. It
+    throws most of this code away when a constant turns out to be a variable: a fifth of the time of a first simulation.
     """
     given, plain = dispatcher.get_call_template, cast(Any, types).unliteral
 
@@ -74,8 +74,11 @@ def _for_types_alone(dispatcher: Any) -> Any:
 
 @contextmanager
 def when_compiling(tell: Callable[[bool], None]) -> Generator[None, None, None]:
-    """Reports when compiling begins (True) and ends, within the block; code from the cache is not compiled."""
-    depth = 0  # compiling one function starts compiling those it calls
+    """Within the block, calls `tell(True)` when compiling begins and `tell(False)` when it ends.
+
+    Reading code from the cache does not count as compiling.
+    """
+    depth = 0  # compiling a function compiles the functions that it calls, nested
 
     def notice(happened: Any) -> None:
         nonlocal depth
@@ -92,7 +95,7 @@ def when_compiling(tell: Callable[[bool], None]) -> Generator[None, None, None]:
 
 @cache
 def cache_folder() -> Path:
-    """The folder with the machine code of exactly these sources."""
+    """The folder with the machine code of exactly the present sources of the simulator."""
     digest = hashlib.sha256()
     folder = Path(__file__).parent
     for path in sorted(folder.rglob("*.py")):

@@ -1,4 +1,4 @@
-"""Names: guesses for an unknown one, and labels that distinguish things of one name."""
+"""Guesses at misspelt names, and labels that tell apart things with the same name."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 _LEAST_LETTERS = 3
-"""Fewer letters may begin anything."""
+"""The fewest letters that count as the beginning of a name: with fewer, too many names would match."""
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` for the known name that is near, if one is."""
+    """Returns `; did you mean 'x'?` with the nearest known name; empty if no known name is near."""
     close = nearest(given, known)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def nearest(given: str, known: Iterable[str], *, most: int = 1, alike: float = 0.6) -> list[str]:
-    """The shortest known names that begin so, else the nearest of those that are `alike` enough: 1 is the same."""
+    """The known names that begin with `given`, shortest first; else the nearest names, `alike` or more (1 is equal)."""
     spelt, lower = {name.lower(): name for name in known}, given.lower()
     longer = [name for name in spelt if len(lower) >= _LEAST_LETTERS and name.startswith(lower)]
     close = sorted(longer, key=len)[:most] or difflib.get_close_matches(lower, spelt, n=most, cutoff=alike)
@@ -25,11 +25,11 @@ def nearest(given: str, known: Iterable[str], *, most: int = 1, alike: float = 0
 
 
 _MOST_FIGURES, _MOST_LETTERS = 3, 60
-"""The most figures and letters that a label spells out; beyond these it counts."""
+"""The most figures and letters that a label spells out; a longer label gives only the number of figures."""
 
 
 def labelled(name: str, figures: Mapping[str, object]) -> str:
-    """`tpu-v3 (vector_lanes=64)`: a name with figures that tell it from others; of many, `tpu-v3 (+5 figures)`."""
+    """A name with the figures that tell it from others: `tpu-v3 (vector_lanes=64)`; for many, `tpu-v3 (+5 figures)`."""
     if not figures:
         return name
     written = ", ".join(f"{figure}={value}" for figure, value in figures.items())
@@ -39,12 +39,12 @@ def labelled(name: str, figures: Mapping[str, object]) -> str:
 
 
 def sentences(*parts: str) -> str:
-    """One after the other, with a full stop where neither that nor a question mark stands."""
+    """Joins parts of a message; each but the last gets a full stop unless it ends in a full stop or a question mark."""
     return " ".join(part if part.endswith(("?", ".")) else f"{part}." for part in parts[:-1]) + " " + parts[-1]
 
 
 def not_there(path: Path) -> str:
-    """The message for a missing file: where it was looked for, and files there with a similar name."""
+    """The message for a missing file: the folder that was searched, and a file there with a similar name."""
     if not path.parent.is_dir():
         return f"there is no folder {str(path.parent)!r}"
     near = did_you_mean(path.name, (other.name for other in path.parent.iterdir()))

@@ -1,4 +1,4 @@
-"""The simulator's errors: one class per mistake, each saying what, where, what was expected, what to do."""
+"""The simulator's errors, one class per mistake; a message says what is wrong, where, what was expected, what to do."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Self
 
 
 class Mistake(Exception):
-    """Base of every error that is raised on purpose: here, and by those who build on the simulator."""
+    """Base of every error that the simulator, or a package that builds on it, raises on purpose."""
 
     original: BaseException | None = None
     """The error of another library, with its traceback, if this one stands for it."""
 
     def instead_of(self, original: BaseException) -> Self:
-        """The same, standing for what another library raised: that is kept, and its pages of traceback not shown."""
+        """Stores another library's error in `original`, so that its long traceback is not shown; returns this error."""
         self.original = original
         return self
 
 
 class BadArgument(Mistake, ValueError, TypeError):
-    """Something was called with an argument of another kind than it takes."""
+    """A function was called with an argument of the wrong kind."""
 
 
 class SimulatorError(Mistake):
@@ -27,11 +27,11 @@ class SimulatorError(Mistake):
 
 
 class CacheWarning(UserWarning):
-    """The cache on disk cannot be written; everything works, but is made anew each time."""
+    """The cache on disk cannot be written; everything works, but each process compiles again."""
 
 
 class BadSetting(SimulatorError, ValueError):
-    """An environment variable holds what it cannot mean."""
+    """An environment variable has an invalid value."""
 
 
 class MachineError(SimulatorError):
@@ -52,7 +52,7 @@ class LaunchError(SimulatorError):
 
 
 class NoFolder(SimulatorError):
-    """A file is to be written into a folder that is not there, in the place of what is no file, or where no room is."""
+    """A file cannot be written: the folder is missing, something that is no file has the name, or the disk is full."""
 
 
 class NoFile(SimulatorError, FileNotFoundError):
@@ -60,7 +60,7 @@ class NoFile(SimulatorError, FileNotFoundError):
 
 
 class FileFormatError(SimulatorError):
-    """A file is not one that this version wrote: other format, other version, truncated or changed."""
+    """This version did not write the file: it has another format or version, or is truncated or changed."""
 
 
 class NotYetSupported(SimulatorError):
@@ -95,13 +95,13 @@ class DoesNotFit(SimulatorError):
         """(name, bytes) of the buffers that are in use at once, largest first."""
         self.advice = advice
         self.program = program
-        """The tile program that does not fit, where it was made before that was known."""
+        """The tile program that does not fit; None if the error was raised before there was a program."""
         self.scratchpad: object = None
-        """The same as a table and a picture, from `j.scheduled` and `j.simulated`."""
+        """The buffers as a table and a picture, from `j.scheduled` and `j.simulated`; None until `show`."""
         super().__init__(self._told({}))
 
     def show(self, tensors: Mapping[str, str], scratchpad: object) -> None:
-        """Names the tensors that each buffer holds, and keeps what shows them."""
+        """Adds the tensors of each buffer to the message, and keeps `scratchpad`, which shows the buffers."""
         self.scratchpad = scratchpad
         shown = "As a table and a picture: error.scratchpad; in a notebook after this, sys.last_value.scratchpad."
         self.args = (f"{self._told(tensors)}\n{shown}",)
@@ -116,7 +116,7 @@ class DoesNotFit(SimulatorError):
 
     @property
     def gap(self) -> int:
-        """Bytes that are missing."""
+        """Bytes that the program needs beyond the capacity."""
         return self.demand - self.capacity
 
 
@@ -125,11 +125,11 @@ class CommonMemoryFull(SimulatorError):
 
     def __init__(self, launch: int, demand: int, capacity: int, tensors: Sequence[tuple[str, int]]) -> None:
         self.launch = launch
-        """The launch in which most is resident."""
+        """The launch in which most bytes are resident."""
         self.demand = demand
         self.capacity = capacity
         self.tensors = tuple(sorted(tensors, key=lambda pair: -pair[1]))
-        """(name, bytes) of what is resident then, largest first."""
+        """(name, bytes) of each tensor that is resident in that launch, largest first."""
         has = f"the machine has {capacity:,}" if capacity else "the machine has none: common_memory_bytes = 0"
         sizes = listed([f"{name}: {size:,} bytes" for name, size in self.tensors])
         super().__init__(
@@ -139,7 +139,7 @@ class CommonMemoryFull(SimulatorError):
 
 
 class NoSuchPlace(SimulatorError):
-    """A tensor is to be placed on a chiplet that the machine does not have, or by a policy that is none."""
+    """A plan places a tensor on a chiplet that the machine does not have, or by an unknown policy."""
 
 
 class InvariantViolation(SimulatorError):
@@ -154,14 +154,14 @@ class InvariantViolation(SimulatorError):
 
 
 class Deadlock(SimulatorError):
-    """Nothing can start and nothing can be issued, and the program is not over."""
+    """No instruction can start or be issued although the program has not ended."""
 
     def __init__(self, kernel: str, cycle: int, waiting: int, instructions: int, circle: str, absent: str = "") -> None:
         self.kernel = kernel
         self.cycle = cycle
         self.waiting = waiting
         self.circle = circle
-        """Who waits for whom, from an instruction back to itself; empty if no circle was found."""
+        """The instructions that wait for one another, from one back to itself; empty if no circle was found."""
         super().__init__(
             f"{kernel!r} is stuck at cycle {cycle:,} with {waiting:,} of {instructions:,} instructions to go: "
             + (
@@ -174,7 +174,7 @@ class Deadlock(SimulatorError):
 
 
 class SimulationStopped(SimulatorError):
-    """The time that was given was over before the simulation was. Nothing of it is kept."""
+    """The simulation reached its time limit before its end. No part of the trace is kept."""
 
     def __init__(self, seconds: float, kernel: str, launch: tuple[int, int], done: tuple[int, int], cycle: int) -> None:
         self.seconds = seconds
@@ -189,7 +189,7 @@ class SimulationStopped(SimulatorError):
 
 
 def listed(violations: Sequence[str], most: int = 10) -> str:
-    """The first violations, a line each, and how many more there are."""
+    """The first `most` violations, one per line, and a last line with the number of the others."""
     lines = [f"- {violation}" for violation in violations[:most]]
     if len(violations) > most:
         lines.append(f"- and {len(violations) - most} more")

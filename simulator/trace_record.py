@@ -1,10 +1,11 @@
 """The record of a trace: when every instruction ran, and its waits. Analyses and audits read it.
 
-A span is the time an instruction holds its unit. `start` is the latest of the constraints it waited for, and its cause
-is that constraint; when several were met in the same cycle, the one that stands last in `Cause` is named. A matmul
-holds its array until its last row has entered (`end`); its results are complete later (`done`). For all others `done`
-is `end`. `phase` splits a span in two: a copy's last request on the bus, before the latency; the time a loop of direct
-accesses would take if all were answered at once; a matmul's first streamed row, after the visible part of its preload.
+A span is the time an instruction holds its unit. `start` is the cycle in which the last of its constraints was met, and
+`cause` is that constraint; if several were met in the same cycle, `cause` is the one that stands last in `Cause`. A
+matmul holds its array until its last row has entered (`end`); its results are complete later (`done`). For all other
+instructions `done` is `end`. `phase` splits a span in two: at a copy's last request on the bus, before the latency; at
+the cycle in which a loop of direct accesses would end if all were answered at once; at a matmul's first streamed row,
+after the visible part of its preload.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from simulator.units.unit_table import STALL_OF, STALLS
 
 @dataclass(frozen=True, eq=False)
 class TraceRecord:
-    """See the module's docstring. One entry per span, in order of launch and instruction."""
+    """A trace as columns with one entry per span, in order of launch and instruction; see the module's docstring."""
 
     machine: Machine
     kernels: tuple[str, ...]
@@ -47,7 +48,7 @@ class TraceRecord:
     issue: I64
     bytes: I64
     requested: I64
-    """Bytes that the DRAM moved for it, in whole requests; 0 where it had no part in it."""
+    """Bytes that the DRAM moved for the span, in whole requests; 0 if it did not use the DRAM."""
     cause: U8
     blocker: I32
     """Index, in the same launch, of the instruction that met the last constraint; -1 for none."""
@@ -56,12 +57,11 @@ class TraceRecord:
     via: U8
     """The memory that a transfer used: see `Via`."""
     assumed: npt.NDArray[np.bool_]
-    """Whether a span's addresses are drawn, because the indices they follow from are not known:
-    `simulator.units.gather`."""
+    """True if a span's addresses were drawn at random, because its indices are not known: `simulator.units.gather`."""
     waits: I32
-    """N x `spans.Wait`: cycles of the span itself. No rows with simple memory, where transfers have no such waits."""
+    """N x `spans.Wait`: cycles that a span waited after its start. No rows with a simple memory without links."""
     met: I64
-    """N x causes: when each constraint was met; -1 where there was none."""
+    """N x causes: the cycle in which each constraint was met; -1 if the span had no such constraint."""
 
     origin_start: I64
     origin: I32
@@ -74,16 +74,16 @@ class TraceRecord:
     channel_cycles: I64
     """The cycles of each channel by state: `spans.CHANNEL_CYCLES`."""
     channel_bytes: I64
-    """Bytes each channel moved, by piece of time."""
+    """Channels x pieces of time: bytes that each channel moved in each piece."""
     channel_times: I64
-    """The cycles in which these pieces begin, and the end of the last."""
+    """The cycles in which these pieces of time begin, and the end of the last piece."""
     link_bytes: I64
-    """The traffic of each link of the interconnect: see machine/topology.py. No links where it is simple."""
+    """Bytes that each link of the interconnect carried: see machine/topology.py. Empty with a simple interconnect."""
 
     launches: tuple[Launched | HostCall, ...] = field(default=(), compare=False, repr=False)
     """The simulated launches; empty in a trace that was loaded from a file."""
     asked: Mapping[str, Any] = field(default_factory=dict[str, Any], compare=False, repr=False)
-    """The other arguments of `simulate`, by their names, likewise."""
+    """The arguments of `simulate` for optional hardware, by name; empty in a trace that was loaded from a file."""
 
     def __len__(self) -> int:
         return len(self.start)
@@ -97,12 +97,12 @@ class TraceRecord:
         return int(max(self.done.max(initial=0), self.begins.max(initial=0)))
 
     def check_has_programs(self, why: str) -> None:
-        """Raises for a trace that was loaded without its programs; `why` says what they are needed for."""
+        """Raises for a trace that was loaded without its programs; `why` says what needs the programs."""
         if self.kernels and not self.launches:
             raise SimulatorError(f"this trace was loaded without its programs, {why}")
 
     def rows_of(self, launch: int) -> slice:
-        """The spans of a launch: instruction `i` is the one `i` places after the first."""
+        """The spans of a launch, as rows of the trace: the first row plus `i` is the span of instruction `i`."""
         return self._rows(np.array([launch, launch + 1]))[0]
 
     @property
@@ -111,13 +111,13 @@ class TraceRecord:
         return self._rows(np.arange(len(self.kernels) + 1))
 
     def programs(self) -> Iterator[tuple[int, Launched, slice]]:
-        """Number, launch and spans of each launch of a program: of all but steps on the host."""
+        """Yields (number, launch, rows of its spans) for each launch of a program; steps on the host are left out."""
         for number, (launched, rows) in enumerate(zip(self.launches, self.rows_by_launch, strict=True)):
             if isinstance(launched, Launched):
                 yield number, launched, rows
 
     def _rows(self, launches: I64) -> list[slice]:
-        """The rows from each launch to the next one of these."""
+        """For each two neighbours in `launches`, the rows from the first span of one to the first span of the other."""
         edges = np.searchsorted(self.launch, launches.astype(self.launch.dtype)).tolist()
         return [slice(first, after) for first, after in pairwise(edges)]
 
@@ -137,8 +137,8 @@ class TraceRecord:
 
     @property
     def busy_cycles(self) -> I64:
-        """For each span, the cycles in which its unit is busy: a transfer's without its waits on the way, and a loop of
-        single accesses' without its waits for answers."""
+        """For each span, the cycles in which its unit is busy: without a transfer's waits on its way, and without the
+        waits of a loop of single accesses for answers."""
         return self._after_waits() - self.unanswered
 
     @property

@@ -1,4 +1,4 @@
-"""The shipped operators beside the automatic route, one family a file."""
+"""The shipped templates and builders, for ops that the automatic route does not cover; a file per family."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ FAMILIES = (
     "sort",
     "special",
 )
-"""Modules of this package that have a `register`."""
+"""The modules of this package with a `register` function."""
 
 
 def builtin(registry: Registry) -> None:
-    """Registers everything shipped. The registry calls it once, for the default registry."""
+    """Registers all shipped templates and builders. The default registry calls this function once."""
     for family in FAMILIES:
         importlib.import_module(f"{__name__}.{family}").register(registry)

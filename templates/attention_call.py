@@ -14,32 +14,32 @@ from workbench.operators.aten.overload_schema import arguments
 from workbench.scheduling.kernels.template import Tensor
 
 AXES = {"query": "qw", "key": "kw", "value": "kv", "attn_mask": "qk", "result": "qv"}
-"""The last two axes of each tensor, by letters: queries, keys, the widths of a key and of a value."""
+"""The last two axes of each tensor, by letters: q queries, k keys, w the width of a key, v the width of a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """A loop over matrices: its length, and the steps that it takes in each tensor."""
+    """A loop over matrices: its length, and its stride in each tensor."""
 
     extent: int
     steps: Dict[str, int]
     letter: str = ""
-    """h or g for a loop of which a block has several: over matrices with keys of their own, over those that share
-    them."""
+    """The letter of a loop of which a block may take several matrices: h if these have keys of their own, g if they
+    share their keys; else empty."""
 
     @property
     def same_scores(self) -> bool:
-        """True if all of its matrices have the same queries and keys: no product makes several of them at once."""
+        """True if all matrices of the loop have the same queries and keys, so that no product makes several at once."""
         return not self.steps["query"] and not self.steps["key"]
 
     @property
     def same_keys(self) -> bool:
-        """True if all of its matrices have the same keys and values."""
+        """True if all matrices of the loop have the same keys and values."""
         return not self.steps["key"] and not self.steps["value"]
 
 
 class Call:
-    """One call of attention."""
+    """One call of attention: its tensors and options, and the loops over its matrices."""
 
     def __init__(self, node: Node, inputs: Sequence[Tensor], result: Tensor) -> None:
         given = arguments(node)
@@ -49,21 +49,21 @@ class Call:
             if isinstance(ref := given.get(name), Ref):
                 self.tensors[name] = by_value[ref.value]
         self.by_hand = node.op == ATTENTION
-        """True if it is written by hand: then a query that sees no key is NaN."""
+        """True if the model writes attention by hand, as ops: the result of a query that sees no key is then NaN."""
         self.causal = not self.by_hand and bool(plain(given["is_causal"]))
         self.shares_heads = bool(plain(given["enable_gqa"]))
         self.hides = self.by_hand and bool(plain(given["hides"]))
-        """True if a mask of bools hides the scores at which it is true, False if it hides the others."""
+        """True if a mask of bools hides the scores where it is true, False if it hides those where it is false."""
         self.hidden = float(plain(given["hidden"]) or 0) if self.by_hand else -math.inf
         """The score of a position that a mask of bools hides."""
         self.masked = "attn_mask" in self.tensors
         self.queries, self.width = self.tensors["query"].shape[-2:]
-        """The queries of a matrix, and the numbers of each of them and of each key."""
+        """`queries` is the number of queries of a matrix, `width` the numbers of each query and key."""
         keys = self.tensors["key"].shape[-2]
         self.keys = min(keys, self.queries) if self.causal else keys
-        """The keys that some query may see."""
+        """The number of keys that any query may see."""
         self.value_width, self.narrow = self.tensors["value"].shape[-1], self.tensors["value"].type.dtype
-        """The numbers of a value, and the type of weights in the second product."""
+        """`value_width` is the numbers of each value, `narrow` the type of weights in the second product."""
         self.accumulated = "f64" if result.type.dtype == "f64" else "f32"
         """The type of scores and sums."""
         scale = plain(given["scale"])
@@ -71,7 +71,7 @@ class Call:
 
     @cached_property
     def walks(self) -> tuple[Walk, ...]:
-        """The loops over matrices; those that leave keys and values where they are come last."""
+        """The loops over matrices; loops with the same keys and values for all matrices come last."""
         lead, shared = self.tensors["result"].shape[:-2], 1
         if self.shares_heads:
             shared = lead[-1] // self.tensors["key"].shape[-3]
@@ -85,7 +85,7 @@ class Call:
         return tuple(found)
 
     def _steps(self, name: str, rank: int, shared: int) -> list[int]:
-        """The strides of a tensor's leading axes, 0 where it is the same for all matrices."""
+        """The strides of a tensor's leading axes; 0 for an axis along which the tensor is the same."""
         kind = self.tensors[name].type
         lead = zip(kind.shape[:-2], kind.strides[:-2], strict=True)
         found = [0 if extent == 1 else stride for extent, stride in lead]
@@ -102,7 +102,7 @@ class Call:
 
 
 def _merged(walks: list[Walk]) -> list[Walk]:
-    """The loops, those that follow one another in every tensor as one."""
+    """The loops, after joining neighbours that walk every tensor as a single loop would."""
     found = list[Walk]()
     for walk in walks:
         follows = found and all(found[-1].steps[name] == walk.extent * step for name, step in walk.steps.items())
@@ -114,5 +114,5 @@ def _merged(walks: list[Walk]) -> list[Walk]:
 
 
 def plain(given: Arg) -> bool | int | float | str | None:
-    """The value of an argument that is no tensor."""
+    """The value of an argument that is a plain number, text or None; None for a tensor."""
     return given.value if isinstance(given, Literal) else None

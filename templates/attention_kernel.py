@@ -1,12 +1,13 @@
 """Scaled dot-product attention as one kernel: scores live in the scratchpad, a block of them at a time.
 
-For each block of queries the kernel goes over blocks of keys. It keeps, for each query, the largest score so far, the
-sum of the exponentials of the scores less that one, and the sum of the values that these weigh. A larger score scales
-both sums down. At the end one is divided by the other. A block has one matrix or several, such as heads.
+For each block of queries the kernel goes over blocks of keys. For each query it keeps the largest score so far, the sum
+of the weights (exponentials of the scores minus the largest), and the sum of the weighted values. When a larger score
+comes, both sums are scaled down. At the end the sum of values is divided by the sum of weights. A block has one matrix
+or several, such as heads.
 
-Queries lie along the lanes where there are many, keys where there are few (a step of decoding): what is found along
-the lanes, and what is spread over them, takes a way across. Keys and values of a matrix are loaded once where they fit,
-else once for each block of queries. Blocks that a causal mask hides are left out.
+Many queries lie along the lanes; with few queries (a step of decoding), keys do: a maximum or a sum along the lanes,
+and spreading a number over the lanes, needs steps across lanes. Keys and values of a matrix are loaded once if they
+fit, else once for each block of queries. Blocks that a causal mask hides are left out.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from workbench.operators.aten.registry import OneKernel, Registry
 from workbench.scheduling.kernels.template import Template
 
 MOST_WIDTH = 512
-"""Numbers of a key, or of a value, that one kernel is made for. Of wider ones so few fit beside their sums in a small
-scratchpad that three kernels are faster."""
+"""The most numbers of a key, or of a value, for one kernel. Of wider keys and values so few fit in a small scratchpad
+that three kernels are faster."""
 
 
 class Attention(Template):
@@ -50,7 +51,7 @@ class Attention(Template):
 
 
 def refuses(node: Node, types: Dict[str, TensorType]) -> str:
-    """Why a call has no kernel of its own, empty where it has one."""
+    """The reason why a call has no kernel of its own; empty if it has one."""
     given = arguments(node)
     if "dropout_p" in given and plain(given["dropout_p"]):
         return "dropout draws a number for each weight, and weights are not in memory"

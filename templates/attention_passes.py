@@ -15,10 +15,10 @@ from templates.writing import Body, Index, View, Writer, literal
 from workbench.scheduling.importing.importer import element_type
 
 Box: TypeAlias = "Dict[str, tuple[Index, Index]]"
-"""The begin of a part of a tensor along an axis, and its extent, by the letters of axes."""
+"""Letter of an axis -> (begin, extent) of a part of a tensor along it."""
 
 LOWEST = {"f32": "-3.4028234663852886e+38", "f64": "-1.7976931348623157e+308"}
-"""The least finite number: where no score is larger, one of minus infinity has no weight."""
+"""The least finite number, with which maxima begin: the weight of a score of minus infinity is then 0, not NaN."""
 
 Numbers = list[str]
 
@@ -29,12 +29,12 @@ class Part:
 
     box: Box
     first: Index
-    """Its first query, counted from that of the matrix."""
+    """The part's first query, counted in the matrix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """A block of keys: its first one, how many there are, and where they begin in their buffer."""
+    """A block of keys: its first key in the matrix, their number, and the place of the first in the buffer."""
 
     first: Index
     count: Index
@@ -43,7 +43,7 @@ class Keys:
 
 @dataclass(frozen=True)
 class Passes:
-    """The work on the buffers of one kernel."""
+    """Writes the products and passes on the buffers of one kernel."""
 
     of: Call
     out: Writer
@@ -61,11 +61,11 @@ class Passes:
 
     @property
     def weights(self) -> str:
-        """The buffer of the weights: that of the scores, unless they are rounded."""
+        """The name of the buffer of the weights: the buffer of the scores, unless weights are rounded."""
         return "weight" if "weight" in self.held else "score"
 
     def part(self, name: str, box: Box, slot: str = "") -> View:
-        """A part of a buffer: whole along axes that the box does not name."""
+        """A part of a buffer; along axes that the box does not name, it is whole."""
         held = self.held[name]
         if not held.axes:
             return self.out.tile(self.views[name], held.shape, [(0, 1)], slot)
@@ -75,23 +75,23 @@ class Passes:
     # Steps
 
     def begun(self, part: Part) -> None:
-        """No key seen yet."""
+        """Sets the maxima and the sums of weights of a part to those of no key."""
         self.out.fill(self.part("highest", part.box), LOWEST[self.kind])
         self.out.fill(self.part("total", part.box), literal(0, self.kind))
 
     def cleared(self, part: Part, keys: Keys) -> None:
-        """Scores that nothing was added to."""
+        """Sets the scores of a block of keys to zero."""
         self.out.fill(self.part("score", {**part.box, "k": (0, keys.count)}), literal(0, self.kind))
 
     def scored(self, part: Part, keys: Keys, slots: Dict[str, str], width: Index) -> None:
-        """Adds to the scores of a block of keys what so much of their width gives."""
+        """Adds the products of `width` numbers of queries and keys to the scores of a block of keys."""
         score = self.part("score", {**part.box, "k": (0, keys.count)})
         key = self.part("key", {**part.box, "k": (keys.begin, keys.count), "w": (0, width)}, slots["key"])
         query = self.part("query", {**part.box, "w": (0, width)}, slots["query"])
         self._product({"key": key, "query": query}, score, "score", "w")
 
     def weighed(self, part: Part, keys: Keys, slots: Dict[str, str]) -> None:
-        """Scores become weights; the sums so far are scaled down where a larger score was found."""
+        """Turns scores into weights, and scales the sums so far down where a larger score came."""
         box = {**part.box, "k": (0, keys.count)}
         before = self.of.masked or self.of.scale <= 0
         if before:
@@ -122,7 +122,7 @@ class Passes:
                 self._pass(["shrink"], ["sum"], box, lambda body, names: [self._op(body, "mul", *names[::-1])])
 
     def summed(self, part: Part, keys: Keys, slots: Dict[str, str]) -> None:
-        """The values of a block of keys are added, by their weights; to nothing at the first one."""
+        """Adds the weighted values of a block of keys to the sums; at the first block, sums begin at zero."""
         total = self.part("sum", part.box)
         with self._where(keys, "eq") if "before" in self.held else contextlib.nullcontext():
             self.out.fill(total, literal(0, self.kind))
@@ -131,8 +131,10 @@ class Passes:
         self._product({"value": value, self.weights: weight}, total, "sum", "k")
 
     def divided(self, box: Box, slot: str) -> None:
-        """The result of a block of queries. A query that a mask hides all keys from has a sum of zeros, and any other
-        a total of at least the 1 that its largest score adds. PyTorch's op is 0 there, its softmax 0 / 0."""
+        """Divides the sums by the totals: the result of a block of queries.
+
+        If a mask hides all keys from a query, sum and total are 0; any other total is at least 1, the weight of its
+        largest score. There PyTorch's op gives 0, and its softmax 0 / 0."""
 
         def quotient(body: Body, names: Numbers) -> Numbers:
             total = names[1]
@@ -147,7 +149,7 @@ class Passes:
     # Scores
 
     def _changed(self, box: Box, slots: Dict[str, str]) -> None:
-        """Scores times the scale, with a mask of numbers added, or those that a mask of bools hides set aside."""
+        """Scales the scores, then adds a mask of numbers, or replaces the scores that a mask of bools hides."""
         mask = self.held["attn_mask"].dtype if self.of.masked else ""
 
         def changed(body: Body, names: Numbers) -> Numbers:
@@ -166,7 +168,7 @@ class Passes:
         self._pass(["attn_mask"] if mask else [], ["score"], box, changed, slots=slots)
 
     def _hidden(self, part: Part, keys: Keys, box: Box) -> None:
-        """Scores of keys after their query become minus infinity, in a block that has some."""
+        """Sets scores of keys after their query to minus infinity, if the block has such keys."""
         out, axes = self.out, self.held["score"].axes
         names = [out.index(each) for each in (keys.first, keys.count, part.first)]
         ahead = out.compute("d0 + d1 - 1 - d2", *names)
@@ -183,7 +185,7 @@ class Passes:
             self._pass([], ["score"], box, seen)
 
     def _where(self, keys: Keys, predicate: str) -> contextlib.AbstractContextManager[None]:
-        """Opens a block that runs where the place of the first key compares so with 0."""
+        """Opens a block that runs if the place of the first key compares with 0 by `predicate`."""
         first, nothing = self.out.index(keys.first), self.out.index(0)
         return self.out.block(f"scf.if {self.out.value(f'arith.cmpi {predicate}, {first}, {nothing} : index')}")
 
@@ -191,7 +193,7 @@ class Passes:
         return body.op(f"arith.{name}f", left, right, type=self.element)
 
     def _shrunk(self, body: Body, names: Numbers, scale: float) -> Numbers:
-        """The factor that scales the sums so far down to a larger score, and the scaled total."""
+        """The factor that scales the sums so far down for a larger maximum, and the scaled total."""
         factor = self._power(body, names[0], names[1], scale)
         return [factor, self._op(body, "mul", names[3], factor)]
 
@@ -207,8 +209,8 @@ class Passes:
     # Ops
 
     def _product(self, factors: Dict[str, View], target: View, name: str, reduced: str) -> None:
-        """Adds a product to a buffer. The factor with the result's columns, which lie along the lanes, comes second:
-        queries, or else keys and values."""
+        """Adds a product to a buffer. The second factor is the one with the result's columns, which lie along the
+        lanes: queries, or else keys and values."""
         names = list(factors) if self.tiles.across else list(factors)[::-1]
         axes = [self.held[each].axes for each in (*names, name)]
         letters = [*dict.fromkeys(axes[2]), reduced]
@@ -226,7 +228,7 @@ class Passes:
         self, ins: Sequence[str], outs: Sequence[str], box: Box, body: Callable[[Body, Numbers], Numbers],
         reduced: str = "", slots: Dict[str, str] | None = None,
     ) -> None:  # fmt: skip
-        """A pass over a box of buffers, in the order of the widest of them."""
+        """Writes a pass over a box of buffers; its dims are in the order of the buffer with most axes."""
         names = [*ins, *outs]
         widest = max((self.held[each].axes for each in names), key=len)
         letters = list(dict.fromkeys([*widest, *"".join(self.held[each].axes for each in names)]))

@@ -1,9 +1,9 @@
-"""The default tile of attention: the one that takes the fewest cycles, by a guess.
+"""The default tile of attention: the tile with the fewest estimated cycles.
 
-A step is one block of keys for one block of queries. Its products keep the arrays busy and its passes the vector unit;
-of a block in two parts one works for the first part while the other works for the second. Its loads run beside it. What
-nothing hides is the way of one number through all of a step, which small blocks pay often; the loads of the first step,
-and the store of the last, which large blocks pay.
+A step is one block of keys for one block of queries. Its products keep the arrays busy, and its passes the vector unit;
+if a block has two parts, the arrays work on one part while the vector unit works on the other. Loads run beside steps.
+Three times are not hidden: the latency of one number through a whole step, which small blocks pay often; the loads of
+the first step, and the store of the last step, which are long with large blocks.
 """
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ from templates.attention_tiles import NAMES, Tiles, buffers, fits, tiles_for
 from templates.writing import element_bytes
 
 HARDLY_MORE = 1.03
-"""The price of a tile that is taken for the bytes it saves, over the least price."""
+"""The largest price, as a multiple of the least one, of a tile that is chosen because it moves fewer bytes."""
 
 OPERATIONS = 4
-"""ALU operations on a score: the larger one, a difference, a scale and a sum."""
+"""ALU operations on a score: a maximum, a difference, a scale and a sum."""
 
 
 def chosen_tile(of: Call, slots: int, machine: Machine) -> dict[str, int]:
-    """Of the tiles that fit and cost hardly more than the best, the one that moves the fewest bytes, and of these the
-    one of the fewest steps; of one element each if none fits. Widths are cut as long as that saves something."""
+    """The tile that moves the fewest bytes, among those that fit and cost hardly more than the cheapest.
+
+    Of several such tiles, the largest. If none fits, a tile of one element. Widths are cut as long as that saves
+    cycles.
+    """
     dims = of.dims()
     best, least = dict.fromkeys(NAMES, 1), math.inf
     for widths in zip(_cuts(of.width), _cuts(of.value_width), strict=True):
@@ -44,12 +47,12 @@ def chosen_tile(of: Call, slots: int, machine: Machine) -> dict[str, int]:
 
 
 def _cuts(width: int) -> list[int]:
-    """A width, halved up to twenty times."""
+    """A width, its half, its quarter and so on, 20 numbers."""
     return [-(-width // 2**cut) for cut in range(20)]
 
 
 def _candidates(of: Call, widths: tuple[int, int], machine: Machine) -> Iterator[dict[str, int]]:
-    """Whole numbers of matrices, and queries and keys halved again and again."""
+    """Yields sizes of tiles: divisors of the numbers of matrices, and queries and keys halved again and again."""
     dims = of.dims()
     several = {each: dims.get(NAMES[each], 1) for each in "hg"}
     divisors = {each: [n for n in range(1, several[each] + 1) if several[each] % n == 0] for each in "hg"}
@@ -61,7 +64,7 @@ def _candidates(of: Call, widths: tuple[int, int], machine: Machine) -> Iterator
 
 
 def _halves(extent: int, unit: int) -> Iterator[int]:
-    """Equal parts of an extent, of whole units of an array where they are larger."""
+    """Yields an extent, its half, its quarter and so on; sizes above `unit` are rounded up to multiples of `unit`."""
     count, before = 1, 0
     while before != 1:
         size = -(-extent // count)
@@ -72,7 +75,7 @@ def _halves(extent: int, unit: int) -> Iterator[int]:
 
 
 def _price(of: Call, tiles: Tiles, machine: Machine) -> tuple[float, float]:
-    """Cycles, and those of the memory's bus among them."""
+    """The estimated cycles of a kernel, and the cycles in which its bytes pass the memory's bus."""
     size, extents = tiles.sizes, of.dims()
     dims = {letter: extents.get(name, 1) for letter, name in NAMES.items()}
     trips = {each: -(-dims[each] // size[each]) for each in NAMES}
@@ -106,7 +109,7 @@ def _price(of: Call, tiles: Tiles, machine: Machine) -> tuple[float, float]:
 
 
 def _step(of: Call, tiles: Tiles, machine: Machine) -> float:
-    """Cycles of a step: arrays and vector unit side by side, if they have two parts to work on."""
+    """Cycles of a step: arrays and vector unit work side by side if a block has two parts."""
     parts = 2 if tiles.split else 1
     size = dict(tiles.sizes)
     if tiles.split:
@@ -147,7 +150,7 @@ def _passes(of: Call, tiles: Tiles, size: dict[str, int], machine: Machine) -> f
 
 
 def _way(of: Call, tiles: Tiles, machine: Machine) -> float:
-    """The way of one number through a step: into the arrays and out of them twice, and through five passes."""
+    """The latency of one number through a step: into the arrays and out of them twice, and through five passes."""
     size, array, vector = tiles.sizes, machine.array, machine.vector
     depth = min(of.width, array.rows) + min(size["k"], array.rows)
     columns = min(size["g"] * size["q"], array.columns)

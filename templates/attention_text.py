@@ -1,4 +1,4 @@
-"""The text of attention's kernel: its loops, and what is loaded and stored in each."""
+"""The text of attention's kernel: its loops, and the loads and stores in each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workbench.ir import Mapping
 
 
 class AttentionText:
-    """The text for the tiles of a mapping."""
+    """Writes the kernel's text for the tiles of a mapping."""
 
     def __init__(self, call: Call, mapping: Mapping, machine: Machine) -> None:
         self.of, self.out, self.cores = call, Writer(), machine.core.count
@@ -23,17 +23,17 @@ class AttentionText:
         steps = [(walk.extent, self._step(walk)) for walk in call.walks]
         steps.append((call.queries, self.tiles.sizes["q"]))
         self.deals = self.cores > 1 and any(step < extent for extent, step in steps)
-        """True if the next loop is dealt to the cores; buffers are then allocated inside it."""
+        """True if the next loop is divided among the cores; buffers are then allocated inside that loop."""
         self.held = buffers(call, self.tiles)
         self.views = dict[str, View]()
         self.numbers = list[Index]()
-        """The first matrix of this block in each loop over matrices around."""
+        """For each loop over matrices around, the place of this block's first matrix."""
         self.block: dict[str, Index] = {"h": 1, "g": 1}
-        """The extents of this block."""
+        """The extents of this block in matrices, by the letters h and g."""
         self.counted = list[tuple[str, int, int]]()
-        """The loops around: variable, step and trips."""
+        """The loops around, outermost first: (variable, step, trips)."""
         self.slots = dict[str, str]()
-        """The slots in use of what is loaded."""
+        """Tensor -> the slot of its buffer with its current block."""
         self.passes = Passes(call, self.out, self.tiles, self.held, self.views)
 
     def written(self, function: str) -> str:
@@ -52,7 +52,10 @@ class AttentionText:
 
     @contextlib.contextmanager
     def _loop(self, extent: int, step: int, end: Index | None = None) -> Generator[Index]:
-        """A loop, of which nothing is left where it goes around once. The first one is dealt to the cores."""
+        """Writes a loop around the block, unless it has one trip; yields its variable, else 0.
+
+        The first loop with several trips is divided among the cores.
+        """
         if step >= extent:
             yield 0
             return
@@ -76,7 +79,7 @@ class AttentionText:
             self.views[name] = self.out.alloc(each.shape, each.dtype, name, each.slots)
 
     def _matrices(self, place: int) -> None:
-        """The loops over matrices from this one on. Keys and values are loaded outside of those that share them."""
+        """Writes the loops over matrices from number `place` on; keys are loaded outside of loops that share them."""
         walks, of = self.of.walks, self.of
         if place < len(walks):
             walk = walks[place]
@@ -100,7 +103,7 @@ class AttentionText:
     # What is moved
 
     def _slot(self, name: str) -> str:
-        """The slot of a buffer that this iteration of the loops around uses; nothing where there is only one."""
+        """The slot of a buffer for this iteration of the loops around; "" if the buffer has one slot."""
         slots = self.held[name].slots
         if slots == 1:
             return ""
@@ -110,12 +113,12 @@ class AttentionText:
         return self.out.compute(f"({number}) mod {slots}", *(variable for variable, _, _ in self.counted))
 
     def _loaded_keys(self) -> None:
-        """All keys and values of these matrices, if they stay: once, as soon as there are buffers."""
+        """Loads all keys and values of these matrices, if they stay in the scratchpad: once, when there are buffers."""
         if self.tiles.held and self.views and "key" not in self.slots:
             self.slots = {name: self._load(name, {"k": (0, self.of.keys)}) for name in ("key", "value")}
 
     def _load(self, name: str, box: Box) -> str:
-        """Fills a slot of a buffer with this block of a tensor; the slot."""
+        """Loads the block `box` of a tensor into a slot of its buffer; returns the slot."""
         slot = self._slot(name)
         self.out.copy(self._outside(name, box), self._inside(name, box, slot))
         return slot
@@ -127,7 +130,7 @@ class AttentionText:
         return {each: (0, size) for each, size in self.block.items()}
 
     def _outside(self, name: str, box: Box) -> View:
-        """The block of a tensor in DRAM, its axes in the order of its buffer."""
+        """The block `box` of a tensor in DRAM, with its axes in the order of its buffer."""
         held, steps = self.held[name], strides(self.of, name)
         walked = zip(self.numbers, self.of.walks, strict=False)
         begins = [(number, walk.steps[name]) for number, walk in walked]
@@ -141,7 +144,7 @@ class AttentionText:
     # A block of queries
 
     def _queries(self, first: Index) -> None:
-        """Writes a block of queries. Scores are computed again for each part of values whose width is cut."""
+        """Writes the work on a block of queries; scores are computed again for each part of a cut width of values."""
         of, size = self.of, self.tiles.sizes
         count = self.out.length(size["q"], of.queries, first)
         queries: Box = {"q": (first, count)}
@@ -165,7 +168,7 @@ class AttentionText:
             self.out.copy(self.passes.part("result", box, result), self._outside("result", {**queries, **values}))
 
     def _parts(self, first: Index, count: Index) -> list[Part]:
-        """The parts of a block, each with its own box of the maxima and sums."""
+        """The parts of a block of queries, each with its own box of maxima and sums."""
         whole = self._lead() | {"q": (0, count)}
         if not self.tiles.split:
             return [Part(whole, first)]
@@ -187,7 +190,7 @@ class AttentionText:
         return self.out.most(0, "d0", size) if begin else size
 
     def _keys(self, first: Index, parts: list[Part], queries: Box, values: Box) -> None:
-        """A block of keys: the products of both parts first, so that arrays and vector unit work side by side."""
+        """Writes the work on a block of keys; both products come first, so that arrays and vector unit overlap."""
         count = self.out.length(self.tiles.sizes["k"], self.of.keys, first)
         box: Box = {"k": (first, count)}
         if not self.tiles.held:
@@ -207,7 +210,7 @@ class AttentionText:
                 self.slots[name] = self._load(name, {**given, "w": (start, width)})
             for part, keys in blocks:
                 if not cut:
-                    self.passes.cleared(part, keys)  # right before the product, which then begins at zero by itself
+                    self.passes.cleared(part, keys)  # directly before the product, which then needs no fill
                 self.passes.scored(part, keys, self.slots, width)
         for part, keys in blocks:
             self.passes.weighed(part, keys, self.slots)
@@ -215,7 +218,7 @@ class AttentionText:
             self.passes.summed(part, keys, self.slots)
 
     def _seen(self, first: Index, count: Index, part: Part) -> Index:
-        """Counts the keys of a block that a part may see at all: a causal mask hides those after its last query."""
+        """The number of keys of a block that a part may see: a causal mask hides keys after its last query."""
         if not self.of.causal:
             return count
         names = [self.out.index(each) for each in (count, part.first, part.box["q"][1], first)]

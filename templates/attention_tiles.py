@@ -1,4 +1,4 @@
-"""The tiles of attention: the buffers in the scratchpad, and the size of a block by default."""
+"""The tiles of attention: the buffers in the scratchpad for blocks of given sizes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from templates.attention_call import AXES, Call
 from templates.writing import element_bytes
 
 NAMES = {"h": "matrices", "g": "sharing", "q": "queries", "k": "keys", "w": "width", "v": "values"}
-"""The dims of a mapping, by the letters of loops; the last two are the widths of a key and of a value."""
+"""Letter of a loop -> dim of a mapping; the last two are the widths of a key and of a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +18,16 @@ class Tiles:
     """The blocks of one kernel."""
 
     sizes: dict[str, int]
-    """By the letters of `NAMES`."""
+    """The size of a block along each dim, by the letters of `NAMES`."""
     slots: int
-    """Of the buffers that loops fill anew."""
+    """Slots of the buffers that loops fill again and again."""
     across: bool
-    """Queries lie along the lanes, not keys."""
+    """True if queries lie along the lanes, False if keys do."""
     split: str
-    """The letter of which a block has two parts, so that the arrays have work while the weights of one are computed;
-    empty where it has one."""
+    """The letter along which a block has two parts, so that the arrays have work while the weights of one part are
+    computed; empty if a block has one part."""
     held: int
-    """Slots of buffers with all keys and values of a matrix; 0 where a block of them is loaded at a time."""
+    """Slots of the buffers with all keys and values of a matrix; 0 if they are loaded block by block."""
 
     @property
     def part(self) -> int:
@@ -36,7 +36,7 @@ class Tiles:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A buffer: its axes by the letters of loops, the extents of these, its type, and its slots."""
+    """A buffer: the letters of its axes, their extents, its element type, and its slots."""
 
     axes: str
     shape: tuple[int, ...]
@@ -48,7 +48,7 @@ class Held:
 
 
 def strides(of: Call, name: str) -> dict[str, int]:
-    """The strides of a tensor's axes by letters; no axis that is the same all along, or that a mask has not."""
+    """Letter -> stride of a tensor's axis, without axes along which the tensor is the same or that a mask lacks."""
     kind, axes = of.tensors[name].type, AXES[name]
     last = zip(axes[-len(kind.shape) :] if kind.shape else "", kind.shape[-2:], kind.strides[-2:], strict=True)
     found = {each: stride for each, extent, stride in last if name != "attn_mask" or (extent > 1 and stride)}
@@ -56,12 +56,12 @@ def strides(of: Call, name: str) -> dict[str, int]:
 
 
 def buffers(of: Call, tiles: Tiles) -> dict[str, Held]:
-    """All buffers of a kernel."""
+    """The buffers of a kernel, by name."""
     whole = tiles.sizes | {"k": of.keys} if tiles.held else tiles.sizes
     lead = "".join(each for each in "hg" if tiles.sizes[each] > 1)
 
     def moved(name: str, slots: int, sizes: dict[str, int]) -> Held:
-        """In the order in which it lies in DRAM, so that copies are long."""
+        """A buffer for copies, with its axes in the order of the tensor in DRAM, so that copies are long."""
         steps = strides(of, name)
         axes = "".join(sorted((each for each in steps if each in lead + "qkwv"), key=lambda each: -steps[each]))
         return Held(axes, tuple(sizes[each] for each in axes) or (1,), of.tensors[name].type.dtype, slots)
@@ -93,7 +93,7 @@ def fits(of: Call, tiles: Tiles, machine: Machine) -> bool:
 
 
 def tiles_for(of: Call, sizes: dict[str, int], slots: int, machine: Machine) -> Tiles:
-    """The tiles of these sizes, with all keys and values of a matrix in the scratchpad, if they fit."""
+    """The tiles of these sizes; all keys and values of a matrix stay in the scratchpad if they fit."""
     across = sizes["q"] * 8 >= machine.vector.lanes
     split = next((each for each in "qhg" if sizes[each] >= (2 * machine.array.columns if each == "q" else 2)), "")
     tiles = Tiles(sizes, slots, across, split, 0)

@@ -1,7 +1,7 @@
 # pyright: reportAttributeAccessIssue=false, reportUnknownMemberType=false
 """Builders of tensors with known contents: `full`, and `arange`, which counts along its one dim.
 
-Extents of one may stand around that dim: a creation op is computed where it is read, in the shape in which it is read.
+Dims of one element may surround that dim: a creation op is computed where it is read, in the shape of the reader.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def full(op: NodeBuilder) -> Value:
 
 
 def arange(op: NodeBuilder) -> Value:
-    """`start + step * place`: in integers, or in floats of the result's width, 16-bit ones in f32."""
+    """`start + step * place`: in integers, or in floats of the result's width; 16-bit floats are computed in f32."""
     from torch_mlir.dialects import linalg
 
     start, step = (cast("int | float", op.arguments.get(name, other)) for name, other in (("start", 0), ("step", 1)))

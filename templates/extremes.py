@@ -14,13 +14,13 @@ from workbench.scheduling.kernels.node_builder import NodeBuilder
 from workbench.scheduling.kernels.node_reductions import fold, fold_numbers
 
 LAST_PLACE = 2**63 - 1
-"""A place after every other."""
+"""A place after every other place."""
 
 
 def extreme_place(largest: bool) -> Callable[[NodeBuilder], Value]:
-    """The place of the largest or smallest number, the first of equals; a NaN is beyond all numbers, as in PyTorch.
+    """Builds the place of the largest or smallest number, the first of equals; a NaN is beyond all numbers.
 
-    Number and place are folded together. Equal numbers are told apart by place, so the order of folding is free.
+    Number and place are folded together. Of equal numbers the lower place wins, so the order of folding is free.
     """
 
     def build(op: NodeBuilder) -> Value:
@@ -44,7 +44,7 @@ def extreme_place(largest: bool) -> Callable[[NodeBuilder], Value]:
 
 
 def beyond(left: Value, right: Value, largest: bool, unsigned: bool) -> Value:
-    """True where `left` is larger (or smaller) than `right`, or a NaN beside a number."""
+    """True where `left` is larger (or smaller) than `right`, or `left` is a NaN and `right` a number."""
     if isinstance(left.type, ir.FloatType):
         compared = arith.cmpf(arith.CmpFPredicate.OGT if largest else arith.CmpFPredicate.OLT, left, right)
         nan, number = arith.CmpFPredicate.UNO, arith.CmpFPredicate.ORD

@@ -1,7 +1,7 @@
 """`aten._foobar`, an op that copies its input: the smallest kernel with every part of a kernel.
 
-The same op three times, from the simplest text to a good one. None of them is registered by default: registering
-one is the first thing to do with them.
+This file has three templates of the op, from the simplest text to a good one. None is registered by default; begin by
+registering one:
 
     with wb.ops.scope():
         wb.ops.template("aten._foobar.default")(FoobarTiled)
@@ -23,7 +23,7 @@ STEPS = 8
 """The number of tiles to aim at, so that moving and copying can overlap."""
 
 ELEMENT_BYTES = 4
-"""The element size for which a tile is sized."""
+"""The bytes of an element for which tiles are sized."""
 
 
 class FoobarDirect(Template):
@@ -38,7 +38,10 @@ class FoobarTiled(Template):
     source = "foobar_tiled.mlir.j2"
 
     def tile(self, machine: Machine) -> dict[str, int]:
-        """Innermost dims first, to an eighth of the tensor: at least a vector, at most an eighth of the scratchpad."""
+        """A tile of an eighth of the tensor, at least one vector and at most an eighth of the scratchpad.
+
+        It is as long as possible in the innermost dims.
+        """
         room = machine.scratchpad_bytes // 8 // ELEMENT_BYTES
         least = machine.vector_elements(ELEMENT_BYTES)
         return self.filled(min(room, max(least, math.prod(self.dims().values()) // STEPS)))
@@ -57,7 +60,7 @@ class FoobarDoubleBuffered(FoobarTiled):
 
 
 def register_fake() -> None:
-    """Teaches PyTorch the shape of `_foobar`'s result. It knows how to compute the op, but not without data."""
+    """Teaches PyTorch the shape of `_foobar`'s result, which it otherwise knows only from data."""
     if not has_kernel("aten::_foobar", "Meta"):
         torch.library.impl("aten::_foobar", "Meta", func=_fake)
 

@@ -1,8 +1,8 @@
 """Builders of ops that read at the places in index tensors, as embedding and gather do, or backwards, as flip does.
 
-Those with index tensors give the dim of the result that walks each axis of the operand, and the axes that an index
-chooses: see `workbench.scheduling.passes.split_gathers`. The ranges of indices are checked before the launch, so no
-kernel aborts.
+Builders with index tensors give for each axis of the operand the dim of the result that walks it, or the index that
+chooses its place: see `workbench.scheduling.passes.split_gathers`. The ranges of indices are checked before the launch,
+so no kernel aborts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from workbench.scheduling.passes.split_gathers import gather
 
 
 def embedding(op: NodeBuilder) -> Value:
-    """Row `indices[...]` of the weight."""
+    """`embedding`: row `indices[...]` of the weight for each place of the result."""
     indices = op.tensor("indices")
     rank = len(shape_of(indices))
     return gather(op.tensor("weight"), [(indices, range(rank))], [-1, rank], op.type)
@@ -32,12 +32,12 @@ def index_select(op: NodeBuilder) -> Value:
     table, index = op.tensor("self"), op.tensor("index")
     rank = len(shape_of(table))
     dim = op.integer("dim") % max(rank, 1)
-    walk = [dim if rank else None] * len(shape_of(index))  # a number has one place, the index one element
+    walk = [dim if rank else None] * len(shape_of(index))  # an operand without dims has one place
     return gather(table, [(index, walk)], [-1 if axis == dim else axis for axis in range(rank)], op.type)
 
 
 def pick(op: NodeBuilder) -> Value:
-    """`gather`: along one dim, an index for each element of the result; along the others, its own place."""
+    """`gather`: along one dim, the index chooses the place of each element of the result; along the others, its own."""
     table, index = op.tensor("self"), op.tensor("index")
     rank = len(shape_of(index))
     dim = op.integer("dim") % max(rank, 1)
@@ -46,7 +46,7 @@ def pick(op: NodeBuilder) -> Value:
 
 
 def index_tensors(op: NodeBuilder) -> Value:
-    """`x[i, :, j]`: one place for all index tensors together, broadcast; slices along the dims that have none."""
+    """`x[i, :, j]`: index tensors are broadcast and choose one place together; dims without an index are kept whole."""
     table, given = op.tensor("self"), op["indices"]
     assert isinstance(given, tuple)
     indices = [(axis, each) for axis, each in enumerate(given) if isinstance(each, ir.Value)]
@@ -54,7 +54,7 @@ def index_tensors(op: NodeBuilder) -> Value:
     together = max(len(shape_of(each)) for _, each in indices)
     rank = len(shape_of(table))
     apart = chosen != list(range(chosen[0], chosen[0] + len(chosen)))
-    first = 0 if apart else chosen[0]  # where the dims of the indices stand in the result
+    first = 0 if apart else chosen[0]  # first dim of the indices in the result
     axes: list[int] = []
     for axis in range(rank):
         before = sum(other not in chosen for other in range(axis))
@@ -72,7 +72,7 @@ def _aligned(index: Value, first: int, together: int, op: NodeBuilder) -> list[i
 
 
 def flip(op: NodeBuilder) -> Value:
-    """A slice that steps backwards. Strides can say it, so the copy engine does all the work."""
+    """A slice that steps backwards: negative strides, so the copy engine does all the work."""
     shape = op.result_types[0].shape
     turned = {dim % len(shape) for dim in cast("tuple[int, ...]", op["dims"])}
     starts = [extent - 1 if axis in turned else 0 for axis, extent in enumerate(shape)]
@@ -81,10 +81,10 @@ def flip(op: NodeBuilder) -> Value:
 
 
 def chosen_by_numbers(node: Node, types: Mapping[str, TensorType]) -> bool:
-    """True if the indices are numbers. The data decides how many elements a mask chooses, so its result has no fixed
-    shape for a kernel.
+    """True if the indices are whole numbers and the operand has dims.
 
-    Single numbers have no dim to choose along: they are first made a row of one.
+    The data decides how many elements a mask chooses, so its result has no fixed shape for a kernel. An operand without
+    dims has no dim to choose along: it is first made a row of one.
     """
     first, *indices = node.operands
     return (

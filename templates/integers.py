@@ -2,7 +2,7 @@
 """Builders of bit operations, of division with a remainder, and of powers, for whole numbers and floats.
 
 No kernel may trap. A whole number divided by zero, which PyTorch refuses, gives some number here; the smallest number
-divided by -1 gives itself, as everywhere where integers wrap.
+divided by -1 gives itself, since integers wrap.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ def of_two(
     *,
     rounded: bool = False,
 ) -> Value:
-    """`fn` of two arguments as numbers of the result's type; one of them may be a plain number.
+    """Applies `fn` to two arguments as numbers of the result's type; one of the arguments may be a plain number.
 
-    Results of 16 bits are computed in 32; a number is in 32 bits as well, unless it is to be `rounded` as tensors are.
+    Results of 16 bits are computed in 32. A plain number is used in 32 bits too, unless it is `rounded` first, as the
+    elements of tensors are.
     """
     x, y = (op.numbers.get(name, op[name]) for name in (left, right))
 
@@ -47,7 +48,7 @@ def of_two(
 
 
 def is_number(op: NodeBuilder, name: str) -> bool:
-    """True if an argument is a plain number. PyTorch rounds a first operand to the other's type, and no second one."""
+    """True if an argument is a plain number. PyTorch rounds such a first operand to the other's type, but no second."""
     return not isinstance(op.numbers.get(name, op[name]), ir.Value)
 
 
@@ -61,7 +62,7 @@ def logical_xor(op: NodeBuilder) -> Value:
 
 
 def shift(left: bool) -> Callable[[NodeBuilder], Value]:
-    """Bits moved by a count; one that is negative or too large moves all bits out, but for the sign to the right."""
+    """Builds a shift of bits by a count. A negative or too large count moves all bits out; to the right, signs stay."""
 
     def build(op: NodeBuilder) -> Value:
         unsigned = op.result_types[0].dtype == "u8"
@@ -82,7 +83,7 @@ def shift(left: bool) -> Callable[[NodeBuilder], Value]:
 
 
 def divided(op: NodeBuilder, x: Value, y: Value, unsigned: bool) -> tuple[Value, Value]:
-    """Quotient, rounded towards zero, and remainder of whole numbers, by division that cannot trap."""
+    """The quotient, rounded towards zero, and the remainder of whole numbers, by a division that cannot trap."""
     zero, one = op.number(0, like=x), op.number(1, like=x)
     trap = arith.cmpi(arith.CmpIPredicate.eq, y, zero)
     if unsigned:
@@ -116,7 +117,7 @@ def by_type(
     *,
     rounded: bool = False,
 ) -> Value:
-    """`of_two` with a function for floats and one for whole numbers, which is told whether they are unsigned."""
+    """`of_two` with a function for floats, and one for whole numbers; the latter also gets True for unsigned ones."""
     unsigned = op.result_types[0].dtype == "u8"
 
     def one(x: Value, y: Value) -> Value:
@@ -158,8 +159,8 @@ def floor_division(op: NodeBuilder) -> Value:
 
 
 def _floor_of_floats(op: NodeBuilder, x: Value, y: Value) -> Value:
-    """The floor of a quotient by the remainder, which is exact: the quotient itself may have been rounded up to a whole
-    number."""
+    """The floor of a quotient, computed from the exact remainder, since the quotient may have been rounded up to a
+    whole number."""
     left = arith.remf(x, y)
     exact = arith.divf(arith.subf(x, left), y)
     lower = arith.andi(not_zero(op, left), different_signs(op, left, y))
@@ -170,7 +171,7 @@ def _floor_of_floats(op: NodeBuilder, x: Value, y: Value) -> Value:
     quotient = arith.divf(x, y)
     signed_zero = math.copysign(op.number(0.0, like=x), quotient)
     whole = arith.select(not_zero(op, exact), whole, signed_zero)
-    return arith.select(not_zero(op, y), whole, quotient)  # infinite, or NaN
+    return arith.select(not_zero(op, y), whole, quotient)  # a divisor of 0: infinite, or NaN
 
 
 def truncated_division(op: NodeBuilder) -> Value:
@@ -179,7 +180,7 @@ def truncated_division(op: NodeBuilder) -> Value:
 
 
 def division(op: NodeBuilder) -> Value:
-    """`div` with a rounding mode, or None for the true quotient."""
+    """`div` with a rounding mode; None gives the quotient without rounding."""
     if op["rounding_mode"] is None:
         return of_two(op, arith.divf)
     return floor_division(op) if op["rounding_mode"] == "floor" else truncated_division(op)
@@ -199,7 +200,7 @@ def power(op: NodeBuilder) -> Value:
 
 
 def _whole_power(op: NodeBuilder, base: Value, exponent: Value) -> Value:
-    """A power of integers, which wraps. With a negative exponent it is 1, -1, or else rounds to 0, as in PyTorch."""
+    """A power of integers, which wraps. With a negative exponent it is 1, -1 or 0, as in PyTorch."""
     equal, (zero, one, minus) = arith.CmpIPredicate.eq, (op.number(each, like=base) for each in (0, 1, -1))
     negative = arith.cmpi(arith.CmpIPredicate.slt, exponent, zero)
     made = math.ipowi(base, arith.select(negative, zero, exponent))

@@ -1,5 +1,5 @@
 # pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
-"""Builders of functions of real numbers that MLIR has an op for, and of rounding."""
+"""Builders of functions of real numbers for which MLIR has an op, and of rounding."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "log10": math.log10,
     "atan2": math.atan2,
 }
-"""By the name of their overload `aten.<name>.default`; whole numbers give floats."""
+"""Name in the overload `aten.<name>.default` -> function of MLIR; whole numbers give floats."""
 
 
 def function(made: Callable[..., Any]) -> Callable[[NodeBuilder], Value]:
@@ -34,7 +34,7 @@ def function(made: Callable[..., Any]) -> Callable[[NodeBuilder], Value]:
 
 
 def rounding(made: Callable[..., Any]) -> Callable[[NodeBuilder], Value]:
-    """A whole number is rounded already."""
+    """Builds a rounding of floats; whole numbers stay as they are."""
 
     def build(op: NodeBuilder) -> Value:
         return op.elementwise(lambda x: made(x) if isinstance(x.type, ir.FloatType) else x, *op.operands)
@@ -43,10 +43,10 @@ def rounding(made: Callable[..., Any]) -> Callable[[NodeBuilder], Value]:
 
 
 def number_if_any(largest: bool) -> Callable[[NodeBuilder], Value]:
-    """fmax and fmin: beside a NaN, the other one."""
+    """Builds fmax or fmin: if one number is a NaN, the other is the result."""
 
     def build(op: NodeBuilder) -> Value:
-        unsigned = op.result_types[0].dtype in UNSIGNED  # of an operand without dims the type may be another
+        unsigned = op.result_types[0].dtype in UNSIGNED  # an operand without dims may have another type
         of_whole = (arith.maxui if largest else arith.minui) if unsigned else (arith.maxsi if largest else arith.minsi)
         of_floats = arith.maxnumf if largest else arith.minnumf
 
@@ -59,7 +59,7 @@ def number_if_any(largest: bool) -> Callable[[NodeBuilder], Value]:
 
 
 def product_added(op: NodeBuilder) -> Value:
-    """addcmul: a number, plus a product that is not rounded before it is added, as PyTorch's vectors compute it."""
+    """addcmul: a number plus a product that is not rounded before it is added, as in PyTorch's vectorized code."""
     value = op["value"]
     assert isinstance(value, bool | int | float)
 

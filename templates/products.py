@@ -1,4 +1,4 @@
-"""The builder of matrix products whose sums are wider than their factors: as a systolic array computes them."""
+"""The builder of matrix products whose sums are wider than their factors, as in a systolic array."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.scheduling.kernels.node_builder import UNSIGNED, NodeBuilder, con
 
 
 def matmul(op: NodeBuilder) -> Value:
-    """Sums of products in the result's type, each factor widened on its way into the product."""
+    """Sums of products in the result's type; each factor is converted to that type before it is multiplied."""
     from torch_mlir.dialects import linalg
 
     left, right = op.operands

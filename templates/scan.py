@@ -2,8 +2,9 @@
 
 A tile of rows is scanned in place in the scratchpad, in two sweeps over ever longer, then ever shorter strides: every
 second element is combined with its neighbour, every fourth with that result, and so on; on the way back the elements
-between are combined with those before them. That is two operations an element, each pass over many elements at once. A
-row that does not fit is scanned part by part, and each part is combined with the last element of the part before.
+between are combined with the elements before them. That is two operations per element, and each pass has many elements
+at once. A row that does not fit is scanned part by part; each part is combined with the last element of the part
+before.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ STEPS = 8
 
 
 def wide(dtype: str) -> str:
-    """The type in which 16-bit floats are accumulated."""
+    """The type in which numbers of this type are accumulated: f32 for 16-bit floats, else the type itself."""
     return "f32" if dtype in ("f16", "bf16") else dtype
 
 
 class Scan(Template):
-    """One scan. A subclass defines the accumulated values, and how two of them are combined."""
+    """One scan. A subclass defines the accumulated values and the combination of two of these."""
 
     def __init__(self, node: Node, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]) -> None:
         super().__init__(node, inputs, outputs)
@@ -44,12 +45,12 @@ class Scan(Template):
         self.dim = int(given.value or 0) % max(len(self.shape), 1)
 
     def begun(self, body: Body, number: str, start: Index) -> Numbers:
-        """The parts of a single element; `start` is the start of the tile."""
+        """The accumulated values of a single element; `start` is the tile's first place along the scanned axis."""
         return [body.converted(number, self.inputs[0].type.dtype, self.parts[0])]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """With at least one dim."""
+        """The shape of the result, with at least one dim."""
         return self.outputs[0].shape or (1,)
 
     @property
@@ -69,7 +70,7 @@ class Scan(Template):
         return {f"d{axis}": extent for axis, extent in enumerate(self.shape)}
 
     def tile(self, machine: Machine) -> dict[str, int]:
-        """Whole rows, or as much of one as fits, and then rows, innermost dims first."""
+        """A tile of whole rows, or of as much of a row as fits; rows are taken in innermost dims first."""
         kinds = [*(each.type.dtype for each in (*self.inputs, *self.outputs)), *self.parts]
         room = max(1, machine.scratchpad_bytes // (2 * sum(map(element_bytes, kinds))))
         scanned = f"d{self.dim}"
@@ -85,14 +86,14 @@ class Scan(Template):
 
 
 class _Text:
-    """A scan's text, for tiles of these extents."""
+    """Writes a scan's text for tiles of these extents."""
 
     def __init__(self, scan: Scan, tile: tuple[int, ...]) -> None:
         self.scan, self.tile, self.out = scan, tile, Writer()
         self.axis, self.length = scan.dim, tile[scan.dim]
         self.strides = row_major(tile)
         self.end = [1 if axis == self.axis else extent for axis, extent in enumerate(tile)]
-        """Extents of the values that a tile carries to the next."""
+        """Extents of the values that a tile carries to the next tile."""
 
     def written(self) -> str:
         scan, out = self.scan, self.out
@@ -112,7 +113,7 @@ class _Text:
         return part if element_type(dtype) == part.element else self.out.alloc(self.tile, dtype, "made")
 
     def _rows(self) -> None:
-        """Writes the loops over tiles, that along the scanned axis innermost."""
+        """Writes the loops over tiles, the loop along the scanned axis innermost."""
         starts: list[Index] = [0] * len(self.tile)
         sizes: list[Index] = list(self.tile)
         with contextlib.ExitStack() as loops:
@@ -124,7 +125,7 @@ class _Text:
             self._scanned(starts, sizes)
 
     def _scanned(self, starts: list[Index], sizes: list[Index]) -> None:
-        """One tile: loaded, scanned, joined to what comes before it, stored."""
+        """Writes the work on one tile: loads it, scans it, combines it with the tile before, stores it."""
         out, scan, parts = self.out, self.scan, self.parts
         here = self._part(self.given, sizes)
         out.copy(out.outside(scan.inputs[0], starts, sizes), here)
@@ -150,7 +151,8 @@ class _Text:
             out.copy(result, out.outside(tensor, starts, sizes))
 
     def _swept(self, sizes: list[Index]) -> None:
-        """Up: of every 2k elements the last takes in the one k before it. Down: k after each of those, one more."""
+        """Writes both sweeps. Up: the last of every 2k elements takes in the element k before it. Down: the element k
+        after each of these takes in that element."""
         k = 1
         while 2 * k <= self.length:
             self._taken_in(sizes, k - 1, 2 * k - 1, k, self.length // (2 * k))
@@ -169,7 +171,7 @@ class _Text:
         self.out.each(len(self.tile), ins, outs, body)
 
     def _only(self, sizes: list[Index], count: int) -> list[Index]:
-        """The sizes with so many elements along the scanned axis."""
+        """The sizes, with `count` elements along the scanned axis."""
         return [count if axis == self.axis else size for axis, size in enumerate(sizes)]
 
     def _part(self, buffer: View, sizes: list[Index], start: int = 0, step: int = 1, of: View | None = None) -> View:
@@ -200,7 +202,7 @@ class Product(Sum):
 
 
 class LogSumExp(Scan):
-    """The larger one, and what the smaller one adds to it; two equal infinities stay what they are."""
+    """Combines two logarithms: the larger, plus log1p(exp(smaller - larger)); two equal infinities stay as they are."""
 
     @property
     def neutral(self) -> tuple[str, ...]:
@@ -219,7 +221,7 @@ class LogSumExp(Scan):
 
 
 class Extreme(Scan):
-    """The largest or smallest so far and where it is: the last of equals, and the last NaN if there is one."""
+    """The largest or smallest number so far and its place: the last of equals, or the last NaN if there is one."""
 
     largest = True
 

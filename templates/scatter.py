@@ -29,17 +29,17 @@ _COMBINERS = {
 }
 
 _SHARE = 8
-"""A tile takes at most this part of the scratchpad: copies and updates have two slots each, and indices some."""
+"""A tile takes at most one in so many bytes of the scratchpad: copies and updates have two slots, indices some too."""
 
 
 @dataclass(frozen=True)
 class Index:
-    """A tensor of indices: the dims of the updates it is walked along, and its tile."""
+    """A tensor of indices: the dims of the updates that walk it, and its tile."""
 
     name: str
     tensor: Tensor
     axes: tuple[int, ...]
-    """Its axes that move: those along which it was only expanded are read once."""
+    """The axes of the tensor that are walked; axes along which it was only expanded are read once."""
     dims: tuple[str, ...]
     tile: Tile
 
@@ -52,13 +52,13 @@ class Index:
 
     @property
     def part(self) -> str:
-        """The line that takes what belongs to a tile."""
+        """The line of text that takes a tile's part of the indices."""
         dims = dict(zip(self.axes, self.dims, strict=True))
         return _part(f"%{self.name}_part", self.tensor, [dims.get(axis) for axis in range(self.tensor.rank)], self.type)
 
 
 class Scatter(Template):
-    """Updates along one dim: for each element of the index, the place along `dim` where the update goes."""
+    """Updates along one dim: the index has, for each update, its place along `dim`."""
 
     source = "scatter.mlir.j2"
 
@@ -67,11 +67,11 @@ class Scatter(Template):
         self.given = arguments(node)
         self.target = self.outputs[0]
 
-    # What a subclass says of its op
+    # Properties of the op, which subclasses override
 
     @property
     def chosen(self) -> dict[int, Tensor]:
-        """The axes of the result that indices choose from, and the indices."""
+        """Axis of the result -> the index tensor that chooses places along it."""
         dim = self.given["dim"]
         assert isinstance(dim, Literal)
         return {int(dim.value or 0) % self.target.rank: self.tensor(self.given["index"])}
@@ -83,7 +83,7 @@ class Scatter(Template):
 
     @property
     def moved(self) -> Tensor | None:
-        """The updates; None for a single number."""
+        """The tensor of updates; None if the update is a single number."""
         return self.tensor(self.given["src"]) if "src" in self.given else None
 
     @property
@@ -161,7 +161,7 @@ class Scatter(Template):
         return Index(f"index{number}", tensor, axes, dims, Tile(shape, tensor.type.dtype, mapping.buffers))
 
     def _places(self) -> tuple[list[str], list[str]]:
-        """The lines of the body that compute the place of an update, and the names of the place along each axis."""
+        """The lines of the body that compute the place of an update, and the name of the place along each axis."""
         lines: list[str] = []
         names: list[str] = []
         for axis, extent in enumerate(self.target.shape):
@@ -188,7 +188,7 @@ class IndexAlong(Scatter):
     """Slices along one dim: `index_add`, `index_copy`, `index_fill`."""
 
     wraps = True
-    """`index_fill` takes indices below zero; for the others they are out of range."""
+    """`index_fill` takes indices below zero; for the other ops these are out of range."""
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -209,7 +209,7 @@ class IndexAlong(Scatter):
 
 
 class IndexPut(Scatter):
-    """`x[i, :, j] = v`: one place for all index tensors together, slices along the dims that have none."""
+    """`x[i, :, j] = v`: all index tensors choose one place together; dims without an index are written whole."""
 
     wraps = True
 
@@ -234,7 +234,7 @@ class IndexPut(Scatter):
 
     @property
     def _first(self) -> int:
-        """The position of the indices' dims among those of the updates."""
+        """The first dim of the indices among the dims of the updates."""
         axes = list(self.chosen)
         return axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
 
@@ -248,8 +248,8 @@ class IndexPut(Scatter):
 
 
 def _filled(dims: dict[str, int], elements: int) -> dict[str, int]:
-    """A tile of at most this many elements, as long as possible in the innermost dims, so that tiles follow the order
-    of elements; dims beyond the rank of an instruction are walked one by one."""
+    """A tile of at most `elements` elements, as long as possible in the innermost dims, so that tiles follow the order
+    of elements; dims beyond the rank of an instruction have 1."""
     tile: dict[str, int] = {}
     for number, (dim, extent) in enumerate(reversed(dims.items())):
         tile[dim] = min(extent, max(1, elements // math.prod(tile.values()))) if number < MAX_RANK else 1
@@ -270,7 +270,7 @@ def _sizes(dims: Iterable[str]) -> list[str]:
 
 
 def _part(result: str, tensor: Tensor, dims: list[str | None], kind: str = "") -> str:
-    """The line that takes a tile's part of a tensor in DRAM; along axes without a dim, the first element."""
+    """The line of text that takes a tile's part of a tensor in DRAM; along axes without a dim, the first element."""
     begins, sizes = [f"%{dim}" if dim else "0" for dim in dims], [f"%size_{dim}" if dim else "1" for dim in dims]
     taken = "".join(f"[{', '.join(group)}]" for group in (begins, sizes, ["1"] * len(dims)))
     return f"{result} = memref.subview %{tensor.name}{taken} : {tensor.memref} to {kind or tensor.part}"
@@ -281,7 +281,7 @@ def _map(space: Iterable[str], dims: Iterable[str]) -> str:
 
 
 def _adds_up(node: Node, types: Types[str, TensorType]) -> bool:
-    """True if it is one pass of updates: a mean, and ops that ignore the old values, need several."""
+    """True if one pass of updates is enough; a mean, and ops that ignore the old values, need several."""
     given = arguments(node)
     if not _has_dims(node, types):
         return False
@@ -296,7 +296,7 @@ def _adds_up(node: Node, types: Types[str, TensorType]) -> bool:
 
 
 def _plainly(node: Node, types: Types[str, TensorType]) -> bool:
-    """True if an index_add or the like adds its values unchanged."""
+    """True if an op along one dim writes or adds its values unchanged, with a row of indices."""
     alpha = arguments(node).get("alpha")
     return (
         _has_dims(node, types)
@@ -307,7 +307,7 @@ def _plainly(node: Node, types: Types[str, TensorType]) -> bool:
 
 
 def _laid_out(node: Node, types: Types[str, TensorType]) -> bool:
-    """True if indices and values have been broadcast, and indices are numbers."""
+    """True if indices and values have been broadcast, and indices are whole numbers."""
     given = arguments(node)
     indices, values, accumulate = given["indices"], given["values"], given["accumulate"]
     assert isinstance(indices, Sequence) and isinstance(values, Ref) and isinstance(accumulate, Literal)

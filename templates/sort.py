@@ -1,11 +1,11 @@
-"""Sorting: sort, topk, and ops that formulas decompose into them (argsort, median, kthvalue).
+"""Sorting: sort, topk, and ops that decompose into these (argsort, median, kthvalue).
 
 A tile of rows is in the scratchpad, padded to a power of two, with the original place of each number. Batcher's
-merging network puts it in order: stages of compare-exchange, each over many pairs at once, with loops over strides
-around them. Equal numbers are told apart by their places, so the order is stable; a NaN is larger than any number.
+merging network sorts it: stages of compare-exchange, each over many pairs at once, with loops over strides around them.
+Equal numbers are ordered by their places, so the sort is stable; a NaN is larger than any number.
 
-A row that does not fit is sorted block by block, and the blocks are put in order by the same network, in which a pair
-of blocks is merged where a pair of numbers would be exchanged. topk keeps the best so far and goes through the rest.
+A row that does not fit is sorted block by block; then the same network sorts the blocks, and merges a pair of blocks
+where it would exchange a pair of numbers. topk keeps the best numbers so far and goes through the rest of the row.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from workbench.scheduling.kernels.node_builder import UNSIGNED
 from workbench.scheduling.kernels.template import Template, Tensor
 
 PLACE = "i32"
-"""The type of places while sorting: no row has more elements, and vectors hold twice as many as of i64."""
+"""The type of places while sorting: it suffices for every row, and vectors hold twice as many as of i64."""
 
 NOWHERE = str(2**31 - 1)
-"""The place of padding: after every other."""
+"""The place of padding: after every other place."""
 
 WIDER = {"f16": "f32", "bf16": "f32", "i16": "i32"}
-"""The types in which numbers of 16 bits are sorted where lanes have none so narrow: widened once, not at each step."""
+"""Type -> type in which its numbers are sorted if lanes compute with none so narrow: widened once, not at each step."""
 
 STEPS = 8
 """The number of tiles to aim at, so that moving and sorting can overlap."""
 
 
 PASSES = 128
-"""The most parts of a row that topk goes through: each is scheduled and simulated by itself."""
+"""The most parts of a row that topk goes through, since each is scheduled and simulated by itself."""
 
 OPERATIONS = 18
-"""Of the vector unit, to exchange a pair of floats: see `_exchange`."""
+"""The vector unit's operations to exchange a pair of floats: see `_exchange`."""
 
 
 def power_of_two(at_least: int) -> int:
@@ -49,7 +49,7 @@ def power_of_two(at_least: int) -> int:
 
 
 class Sort(Template):
-    """All of a row, or its first `kept` numbers, in order."""
+    """Sorts all of a row, or keeps its first `kept` numbers in order."""
 
     def __init__(self, node: Node, inputs: tuple[TensorType, ...], outputs: tuple[TensorType, ...]) -> None:
         super().__init__(node, inputs, outputs)
@@ -65,14 +65,14 @@ class Sort(Template):
         return self.inputs[0].type.dtype
 
     def sorted_as(self, machine: Machine) -> str:
-        """The type of the numbers while they are sorted."""
+        """The type in which the numbers are sorted."""
         return WIDER.get(self.dtype, self.dtype) if machine.vector.narrowest_float_bytes > 2 else self.dtype
 
     def dims(self) -> dict[str, int]:
         return {f"d{axis}": extent for axis, extent in enumerate(self.shape)}
 
     def tile(self, machine: Machine) -> dict[str, int]:
-        """Whole rows, or as much of one as fits, a power of two; then rows, innermost dims first."""
+        """A tile of whole rows, or of as much of a row as fits, a power of two; rows fill innermost dims first."""
         kinds = {self.dtype, self.sorted_as(machine)}
         room = machine.scratchpad_bytes * 7 // 8 // (sum(map(element_bytes, kinds)) + 4 + 8)
         width = power_of_two(self.length)
@@ -90,8 +90,10 @@ class Sort(Template):
         return tile
 
     def _fastest_width(self, widest: int, machine: Machine) -> int:
-        """The width of a tile with which topk takes the fewest cycles: a narrower one is sorted in fewer steps, and
-        more of it is of what is kept."""
+        """The width of a tile with which topk takes the fewest cycles.
+
+        A narrower tile is sorted in fewer steps, but the kept numbers take more of it, so there are more passes.
+        """
         vector, rows = machine.vector, math.prod(self.shape) // self.length
 
         def cycles(width: int) -> float:
@@ -115,7 +117,7 @@ class Sort(Template):
 
 
 class _Text:
-    """The text for tiles of these extents. Rows lie one after the other in the buffers, whatever dim they are of."""
+    """Writes the text for tiles of these extents. Rows lie one after another in the buffers, whatever the dim."""
 
     def __init__(self, sort: Sort, tile: list[int], dtype: str) -> None:
         self.sort, self.tile, self.dtype, self.out = sort, tile, dtype, Writer()
@@ -124,9 +126,9 @@ class _Text:
         rows = [extent for axis, extent in enumerate(tile) if axis != self.axis]
         self.rows, places = math.prod(rows), iter(row_major(rows))
         self.row_of = [0 if axis == self.axis else next(places) for axis in range(len(tile))]
-        """The number of rows in one step along each axis."""
+        """For each axis, the number of rows from one place to the next; 0 for the sorted axis."""
         self.starts, self.sizes = list[Index]([0] * len(tile)), list[Index](tile)
-        """The place along each axis at which the tile begins, and its sizes."""
+        """`starts` has the tile's first place along each axis, `sizes` its extents."""
 
     def written(self) -> str:
         sort, out = self.sort, self.out
@@ -158,7 +160,7 @@ class _Text:
             self._blocks()
 
     def _best(self) -> None:
-        """The best so far come first; more of the row fills the rest of the width, and all is sorted."""
+        """Writes topk: the best so far stay first, the next numbers of the row fill the width, all are sorted."""
         sort, out = self.sort, self.out
         step = self.width - sort.kept
         self._pad(0)
@@ -169,7 +171,7 @@ class _Text:
         self._store(0, sort.kept)
 
     def _blocks(self) -> None:
-        """First every tile by itself, which is two blocks in order; then the network of blocks."""
+        """Writes the sort of rows that do not fit: first of each tile, as two sorted blocks, then of blocks."""
         out, length = self.out, self.sort.length
         with out.loop(0, length, self.width) as start:
             count = out.length(self.width, length, start)
@@ -196,7 +198,7 @@ class _Text:
                         self._merged(low, high, block)
 
     def _merged(self, low: str, high: str, block: int) -> None:
-        """Two blocks, each in order, become two of which no number of the first comes after one of the second."""
+        """Merges two sorted blocks: the first gets the numbers that come first, the second the rest, both sorted."""
         out, length = self.out, self.sort.length
         first, second = (self._op("muli", each, str(block)) for each in (low, high))
         count = out.length(block, length, second)
@@ -211,7 +213,7 @@ class _Text:
     # Parts of the rows
 
     def _pad(self, start: int) -> None:
-        """Numbers that no other comes after, from a column on."""
+        """Fills the columns from `start` on with numbers after which no other number comes."""
         dtype, descending = self.dtype, self.sort.descending
         count: list[Index] = [self.rows, self.width - start]
         ends_with_nan = element_type(dtype) in FLOATS and not descending
@@ -220,7 +222,7 @@ class _Text:
         self.out.fill(self.out.strided(self.places, start, count, [self.width, 1]), NOWHERE)
 
     def _take(self, start: Index, count: Index, at: int) -> None:
-        """So many numbers of the rows into the columns from `at` on, padded, with their places."""
+        """Loads `count` numbers of the rows into the columns from `at` on, with their places, and pads the rest."""
         out = self.out
         if not isinstance(count, int) or at + count < self.width:
             self._pad(at if isinstance(count, str) else at + count)
@@ -234,14 +236,14 @@ class _Text:
         out.each(2, [], [target], place)
 
     def _load(self, tensor: Tensor, start: Index, count: Index, at: int) -> None:
-        """Numbers of the rows into the columns from `at` on."""
+        """Loads `count` numbers of the rows into the columns from `at` on, converted to the type for sorting."""
         outside = self._outside(tensor, start, count)
         self.out.copy(outside, self._columns(self.narrow, self.width, at, count))
         if self.narrow is not self.values:
             self._converted(self.narrow, self.width, self.values, self.width, at, count, self.sort.dtype, self.dtype)
 
     def _load_back(self, start: str, count: Index, at: int) -> None:
-        """Loads a part that is already sorted from the results."""
+        """Loads a part that is already sorted, with its places, from the results."""
         out, (values, places) = self.out, self.sort.outputs
         self._load(values, start, count, at)
         long = self._columns(self.long, self.long_width, at, count)
@@ -262,14 +264,14 @@ class _Text:
         self, source: View, source_width: int, target: View, target_width: int, at: int, count: Index, old: str,
         new: str,
     ) -> None:  # fmt: skip
-        """Numbers or places of one type as those of another."""
+        """Converts columns of numbers or places from one type and buffer to another."""
         out = self.out
         given = out.strided(source, at, [self.rows, count], [source_width, 1])
         made = out.strided(target, at, [self.rows, count], [target_width, 1])
         out.each(2, [given], [made], lambda body, names: [body.converted(names[0], old, new)])
 
     def _columns(self, buffer: View, width: int, at: int, count: Index) -> View:
-        """Columns of all rows of a tile, with the axes of the tensor."""
+        """`count` columns of all rows of a tile, from `at` on, as a view with the axes of the tensor."""
         steps = [1 if axis == self.axis else row * width for axis, row in enumerate(self.row_of)]
         return self.out.strided(buffer, at, self._with(self.sizes, count), steps)
 
@@ -282,7 +284,7 @@ class _Text:
     # The network
 
     def _network(self, first: int) -> None:
-        """Merges runs of 2^first numbers, which are in order, to ever longer ones, until a row is one run."""
+        """Merges sorted runs of 2^first numbers to ever longer runs, until a row is one run."""
         out, width = self.out, self.width
         if width == 1:
             return
@@ -298,7 +300,7 @@ class _Text:
                 self._exchange(apart, twice, [self.rows, groups, runs, apart], [width, pair, twice, 1])
 
     def _exchange(self, low: Index, high: Index, sizes: list[Index], strides: list[Index]) -> None:
-        """Of each pair the one that comes first to the lower place."""
+        """Exchanges each pair whose numbers are in the wrong order."""
         element = self.values.element
         views = [
             self.out.strided(buffer, start, sizes, strides)
@@ -320,12 +322,12 @@ class _Text:
         self.out.each(len(sizes), [], views, ordered)
 
     def _tied(self, body: Body, lower: str, upper: str, later: str) -> str:
-        """True where the upper one does not come after the lower one and stood before it."""
+        """True where the upper number does not come after the lower one by value, and stood before it in the tensor."""
         kept = body.op("arith.xori", self._after(body, upper, lower), body.number("true", "i1"), type="i1")
         return body.op("arith.andi", kept, later, type="i1")
 
     def _after(self, body: Body, left: str, right: str) -> str:
-        """True where `left` comes after `right`, whatever their places."""
+        """True where `left` comes after `right` by their values, whatever their places."""
         if self.sort.descending:
             left, right = right, left
         element = self.values.element
@@ -340,7 +342,7 @@ class _Text:
         return body.op("arith.ori", body.compare("ogt", left, right, element), nan, type="i1")
 
     def _op(self, name: str, left: str, right: str) -> str:
-        """Index arithmetic; plain numbers are written as such."""
+        """Writes index arithmetic on SSA names or plain numbers; returns the result's name."""
         operands = (each if each.startswith("%") else self.out.index(int(each)) for each in (left, right))
         return self.out.value(f"arith.{name} {', '.join(operands)} : index")
 

@@ -1,6 +1,6 @@
 """Builders of elementwise ops that torch-mlir does not import: hypot, erfc, copysign, signbit, angle.
 
-Each computes one number of the result, in arith and math ops; corner values follow PyTorch.
+Each builder computes one number of the result with arith and math ops; corner values follow PyTorch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LESS_INT = arith.CmpIPredicate.slt
 
 
 def hypot(op: NodeBuilder) -> Value:
-    """The root of x² + y², scaled by the larger one so that squares neither overflow nor vanish."""
+    """The root of x² + y², scaled by the larger of |x| and |y| so that squares neither overflow nor vanish."""
 
     def one(x: Value, y: Value) -> Value:
         x, y = math.absf(x), math.absf(y)
@@ -29,18 +29,18 @@ def hypot(op: NodeBuilder) -> Value:
         length = arith.mulf(large, math.sqrt(arith.addf(unit, arith.mulf(ratio, ratio))))
         length = arith.select(arith.cmpf(_EQUAL, large, zero), zero, length)  # 0 / 0 has no ratio
         either = arith.ori(arith.cmpf(_EQUAL, x, infinite), arith.cmpf(_EQUAL, y, infinite))
-        return arith.select(either, infinite, length)  # also beside a NaN, as in C
+        return arith.select(either, infinite, length)  # also if the other is a NaN, as in C
 
     return op.elementwise(one, *op.operands, compute="float")
 
 
 def erfc(op: NodeBuilder) -> Value:
-    """1 - erf(x), without the cancellation of this form."""
+    """1 - erf(x), without the cancellation of this formula."""
     return op.elementwise(math.erfc, *op.operands, compute="float")
 
 
 def copysign(op: NodeBuilder) -> Value:
-    """The size of the first with the sign of the second, the sign of a zero or a NaN included."""
+    """The size of the first number with the sign of the second, which may be the sign of a zero or a NaN."""
     sign = op["other"]
     if isinstance(sign, int | float):
 

@@ -1,4 +1,4 @@
-"""Builders of choices by a condition: `where` with plain numbers, and `masked_fill`."""
+"""Builders of choices by a condition: `where`, also with plain numbers, and `masked_fill`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.scheduling.kernels.node_builder import Argument, NodeBuilder, con
 
 
 def choice(condition: str, then: str, otherwise: str) -> Callable[[NodeBuilder], Value]:
-    """`then` where `condition` holds, else `otherwise`: names of arguments, each of the two a tensor or a number."""
+    """Builds `then` where `condition` is true, else `otherwise`: names of arguments, tensors or (these two) numbers."""
 
     def build(op: NodeBuilder) -> Value:
         sides = op[then], op[otherwise]

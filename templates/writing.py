@@ -1,4 +1,4 @@
-"""Writing a kernel's text from Python: for templates whose loops and views depend on the rank of their tensors."""
+"""Writes a kernel's text from Python, for templates whose loops and views depend on the rank of their tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workbench.scheduling.kernels.node_builder import UNSIGNED
 from workbench.scheduling.kernels.template import Template, Tensor, Tile
 
 Index = int | str
-"""A number, or the SSA name of one."""
+"""A number, or the SSA name of an index value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class View:
 
 @dataclass
 class Writer:
-    """The lines of one kernel."""
+    """Collects the lines of one kernel; most methods write a line and return the SSA name that it defines."""
 
     lines: list[str] = field(default_factory=list[str])
     _depth: int = 0
@@ -42,7 +42,7 @@ class Writer:
         return f"%{what}_{self._names}"
 
     def value(self, op: str, what: str = "v") -> str:
-        """A line that defines a value; its name."""
+        """Writes a line that defines a value; returns the value's name."""
         name = self.fresh(what)
         self.line(f"{name} = {op}")
         return name
@@ -57,7 +57,7 @@ class Writer:
 
     @contextlib.contextmanager
     def loop(self, start: Index, end: Index, step: Index = 1) -> Generator[str]:
-        """An `scf.for`; its variable."""
+        """Writes an `scf.for` around the block; yields the name of its variable."""
         low, high, by = (self.index(each) for each in (start, end, step))
         variable = self.fresh("i")
         with self.block(f"scf.for {variable} = {low} to {high} step {by}"):
@@ -68,29 +68,29 @@ class Writer:
         return value if isinstance(value, str) else self.value(f"arith.constant {value} : index", "c")
 
     def number(self, text: str, element: str) -> str:
-        """A constant; those of one bit are written without their type."""
+        """Writes a constant; returns its name. A constant of one bit is written without its type."""
         return self.value(f"arith.constant {text}" + (f" : {element}" if element != "i1" else ""), "c")
 
     def compute(self, expression: str, *operands: str) -> str:
-        """An affine expression of index values, which it calls d0, d1, ..."""
+        """Writes an affine expression of index values, which the expression calls d0, d1, ...; returns its name."""
         return self._affine("apply", expression, operands, "v")
 
     def least(self, first: Index, expression: str, *operands: str) -> str:
-        """The smaller one of a number and an affine expression."""
+        """Writes the smaller of an index and an affine expression; returns its name."""
         return self._affine("min", f"{first}, {expression}", operands, "size")
 
     def most(self, first: Index, expression: str, *operands: str) -> str:
-        """The larger one of a number and an affine expression."""
+        """Writes the larger of an index and an affine expression; returns its name."""
         return self._affine("max", f"{first}, {expression}", operands, "size")
 
     def length(self, step: int, extent: int, start: Index) -> Index:
-        """The length of the piece of an extent that begins at `start`: a step, or the rest at the end."""
+        """The length of the piece of an extent that begins at `start`: `step`, or less in the last piece."""
         if isinstance(start, int):
             return min(step, extent - start)
         return self.least(step, f"{extent} - d0", start) if extent % step else step
 
     def piece(self, loops: contextlib.ExitStack, extent: int, step: int) -> tuple[Index, Index]:
-        """Enters a loop over the pieces of an extent, if there are several: the begin of each, and its length."""
+        """Enters a loop over the pieces of an extent, if there are several; returns a piece's begin and length."""
         start: Index = loops.enter_context(self.loop(0, extent, step)) if step < extent else 0
         return start, self.length(step, extent, start)
 
@@ -99,13 +99,13 @@ class Writer:
         return self.value(f"affine.{op} affine_map<({dims}) -> ({results})>({', '.join(operands)})", what)
 
     def alloc(self, shape: Sequence[int], dtype: str, what: str, slots: int = 1) -> View:
-        """A scratchpad buffer; one of several slots has them as its leading axis."""
+        """Allocates a scratchpad buffer; if it has several slots, they are its leading axis."""
         element = element_type(dtype)
         whole = Tile(tuple(shape), dtype, slots)
         return View(self.value(f"memref.alloc(){whole.attributes} : {whole.memref}", what), whole.memref, element)
 
     def tile(self, buffer: View, shape: Sequence[int], box: Sequence[tuple[Index, Index]], slot: str = "") -> View:
-        """A part of a buffer of this shape, or of one of its slots: where it begins along each axis, and its size."""
+        """A part of a buffer of this shape, or of its slot `slot`; `box` has (begin, size) along each axis."""
         steps = row_major(tuple(shape))
         known = [begin * step for (begin, _), step in zip(box, steps, strict=True) if isinstance(begin, int)]
         moves = bool(slot) or len(known) < len(box)
@@ -126,7 +126,7 @@ class Writer:
     def strided(
         self, source: View, offset: Index, sizes: Sequence[Index], strides: Sequence[Index], space: int = 1
     ) -> View:
-        """Any strided part of a memref, whatever shape that has."""
+        """A strided part of a memref, by offset, sizes and strides in elements of its storage."""
         extents = ["?" if isinstance(size, str) else str(size) for size in sizes]
         steps = ["?" if isinstance(stride, str) else str(stride) for stride in strides]
         start = "?" if isinstance(offset, str) else str(offset)
@@ -137,14 +137,14 @@ class Writer:
         return View(name, kind, source.element)
 
     def outside(self, tensor: Tensor, starts: Sequence[Index], sizes: Sequence[Index]) -> View:
-        """The part of an argument, in DRAM, that begins at `starts`; a single number has one axis here."""
+        """The part of an argument, in DRAM, that begins at `starts`; a tensor without dims has one axis here."""
         strides = tensor.type.strides or (1,)
         return self.moved_outside(tensor, list(zip(starts, strides, strict=True)), sizes, strides)
 
     def moved_outside(
         self, tensor: Tensor, steps: Sequence[tuple[Index, int]], sizes: Sequence[Index], strides: Sequence[int]
     ) -> View:
-        """A strided part of an argument, in DRAM; `steps` are places and strides that add up to where it begins."""
+        """A strided part of an argument, in DRAM; it begins at the sum of place times stride over all `steps`."""
         whole = View(f"%{tensor.name}", tensor.memref, tensor.element)
         fixed = tensor.type.offset + sum(start * stride for start, stride in steps if isinstance(start, int))
         moving = [(start, stride) for start, stride in steps if isinstance(start, str) and stride]
@@ -170,10 +170,10 @@ class Writer:
         maps: Sequence[str] | None = None,
         reduced: Sequence[int] = (),
     ) -> None:
-        """A `linalg.generic`; `body` makes the new elements of `outs` from all elements.
+        """Writes a `linalg.generic`; `body` makes the new elements of `outs` from the elements of all operands.
 
-        `maps` gives the place of each operand's element in terms of d0, d1, ...; the default is the point itself. All
-        loops are parallel but those that are `reduced`.
+        `maps` has the place of each operand's element in terms of d0, d1, ...; by default that is the point itself. The
+        dims in `reduced` are reductions, all others parallel.
         """
         dims = ", ".join(f"d{axis}" for axis in range(rank))
         results = maps or [dims] * (len(ins) + len(outs))
@@ -199,7 +199,7 @@ def _listed(values: Sequence[Index]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The inside of a `linalg.generic`: arithmetic on single numbers."""
+    """Writes the body of a `linalg.generic`, arithmetic on single numbers; methods return the name of the result."""
 
     writer: Writer
 
@@ -217,15 +217,15 @@ class Body:
         return self.writer.number(text, element)
 
     def place(self, axis: int, element: str) -> str:
-        """The position along an axis, as a whole number."""
+        """The position along an axis, as a whole number of type `element`."""
         return self.cast(self.writer.value(f"linalg.index {axis} : index"), element)
 
     def cast(self, index: str, element: str) -> str:
-        """An index as a whole number."""
+        """An index as a whole number of type `element`."""
         return self.writer.value(f"arith.index_cast {index} : index to {element}")
 
     def converted(self, number: str, source: str, target: str) -> str:
-        """A number of one record type as another."""
+        """A number of the record type `source`, converted to the record type `target`."""
         old, new = element_type(source), element_type(target)
         if old == new:
             return number
@@ -253,7 +253,7 @@ def element_bytes(dtype: str) -> int:
 
 
 def signature(template: Template) -> str:
-    """The arguments of a template's function."""
+    """The arguments of a template's function, as MLIR text."""
     return ", ".join(f"%{each.name}: {each.memref}" for each in (*template.inputs, *template.outputs))
 
 
@@ -275,17 +275,17 @@ _SPECIAL = {
     "f16": ("0x7C00", "0xFC00", "0x7E00"),
     "bf16": ("0x7F80", "0xFF80", "0x7FC0"),
 }
-"""Infinity, its negative, and a NaN."""
+"""For each float type: infinity, minus infinity and a NaN."""
 
 
 def worst(dtype: str, largest: bool) -> str:
-    """A number that is no better than any other, where the largest (or smallest) is best."""
+    """The MLIR text of a number of this type that is no better than any other, if the largest (or smallest) is best."""
     element = element_type(dtype)
     return literal(worst_number(element in FLOATS, _BITS[element], dtype in UNSIGNED, largest), dtype)
 
 
 def worst_number(floats: bool, bits: int, unsigned: bool, largest: bool) -> float:
-    """The same as a number, of a type of so many bits."""
+    """A number that is no better than any other of a type of `bits` bits, if the largest (or smallest) is best."""
     if floats:
         return -math.inf if largest else math.inf
     if unsigned:

@@ -1,1 +1,1 @@
-"""Why a run took as long as it did: functions over a trace."""
+"""Analyses of a trace that explain the time and energy of a run."""

@@ -1,8 +1,8 @@
-"""One matmul on its systolic array, step by step: the terms of `systolic`'s closed forms, placed in time.
+"""One matmul on its systolic array, step by step: places the terms of `systolic`'s closed forms in time.
 
-Times are cycles of the array's own clock. Zero is the first streamed row of the instruction (`Trace.phase`), so its
-preload has negative times. The trace does not say when a preload ran that was hidden behind the matmul before: it is
-placed as late as possible, right before the first row.
+Times are cycles of the array's own clock. Zero is the first streamed row of the instruction (`Trace.phase`), so the
+preload has negative times. The trace has no time of a preload that was hidden behind the matmul before: it is placed as
+late as possible, right before the first row.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ from simulator.units.systolic import chains, matmul_cost, passes
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tiles:
-    """The tiles that the array holds one after another, of weights or of sums. One entry a tile.
+    """The tiles of weights or sums that the array holds one after another. One entry per tile.
 
-    The element in row i and column j of the array works on what came in `entry` cycles after the first in cycle
+    Input number `entry` of a tile, counted from 0, reaches the array's element in row i and column j in cycle
     `enters + entry + i + j`, if the tile takes that row and column.
     """
 
     batch: I64
     product: I64
-    """The tile's pass, of those that the precision takes, from 0 on; with `output_stationary` all are one stream."""
+    """The tile's pass, of the passes that the precision takes, from 0 on; 0 with `output_stationary`: one stream."""
     down: I64
-    """First place, in the matmul, along the array's rows: k of weights, m of sums."""
+    """The tile's first place in the matmul along the array's rows: in k for weights, in m for sums."""
     across: I64
-    """First place along its columns: n, or m where the left operand stays."""
+    """The tile's first place along the array's columns: in n, or in m if the left operand stays."""
     rows: I64
     columns: I64
     moves_in: I64
-    """First cycle in which weights, or sums to add to, move in."""
+    """The first cycle in which weights, or sums to add to, move in."""
     moved_in: I64
-    """Cycles of moving in, a row each; 0 where nothing moves in."""
+    """Cycles of moving in, one per row; 0 if nothing moves in."""
     enters: I64
-    """First cycle in which rows stream in."""
+    """The first cycle in which rows stream in."""
     streams: I64
     """Cycles in which rows stream in."""
     complete: I64
-    """When the last result is there: with `output_stationary` it stays in the array until it moves out."""
+    """The cycle in which the last result is complete; with `output_stationary` it then stays until it moves out."""
     out: I64
-    """When the last result has left the array."""
+    """The cycle in which the last result has left the array."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -59,7 +59,7 @@ class Tiles:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of the time: its formula, the same with this instruction's numbers, and the cycles it comes to."""
+    """One part of the matmul's time: its formula, the formula with this instruction's numbers, and the cycles."""
 
     name: str
     formula: str
@@ -72,7 +72,7 @@ class ArrayWalk:
     """One matmul on its array."""
 
     span: int
-    """Row of the trace."""
+    """The matmul's row in the trace."""
     machine: Machine
     """The machine, with the figures of the array's core."""
     ratio: Fraction
@@ -82,26 +82,26 @@ class ArrayWalk:
     stationary: int
     """The operand whose tiles the array holds: 0 left, 1 right, 2 sums."""
     times: int
-    """Passes that the precision takes."""
+    """The passes that the precision takes."""
     adds: bool
-    """Whether it adds to sums that were there before."""
+    """True if the matmul adds to earlier sums."""
     tiles: Tiles
     parts: tuple[Part, ...]
-    """preload, stream, drain, in cycles of the machine's clock: they are those of the trace."""
+    """preload, stream and drain, in cycles of the machine's clock, as in the trace."""
     start: int
     phase: int
     end: int
     done: int
-    """The span's cycles, as in the trace."""
+    """`start`, `phase`, `end` and `done` of the span, as in the trace."""
 
     @property
     def hidden(self) -> int:
-        """Cycles of the preload that lie before the span: the array was still at work on what came before."""
+        """Cycles of the preload before the span: they are hidden, since the array still worked on the matmul before."""
         return self.parts[0].cycles - (self.phase - self.start)
 
     @property
     def holds(self) -> bool:
-        """True if a tile's weights, or the sums it adds to, move in before it begins."""
+        """True if weights, or sums to add to, move in before a tile begins."""
         return self.stationary != 2 or self.adds
 
     @property
@@ -124,16 +124,16 @@ class ArrayWalk:
         return int(self.tiles.out.max())
 
     def at_work(self, own: int) -> int:
-        """Elements of the array that multiply in a cycle of its clock."""
+        """The number of the array's elements that multiply in a cycle of its clock."""
         tiles = self.tiles
-        first = own - tiles.enters  # the entry that element 0, 0 works on
+        first = own - tiles.enters  # the input on which element 0, 0 works
         reached = _diagonals(first, tiles.rows, tiles.columns)
         left = _diagonals(first - tiles.streams, tiles.rows, tiles.columns)
         return int((reached - left).sum())
 
 
 def _diagonals(last: I64, rows: I64, columns: I64) -> I64:
-    """Elements of arrays of rows x columns whose row and column add up to at most `last`."""
+    """The number of elements of rows x columns whose row plus column is at most `last`."""
 
     def triangle(side: I64) -> I64:
         side = np.maximum(side, 0)
@@ -144,9 +144,9 @@ def _diagonals(last: I64, rows: I64, columns: I64) -> I64:
 
 
 def array_walk(trace: TraceRecord, span: int) -> ArrayWalk | None:
-    """The matmul of a span on its array; None where it was left out, because a factor is zero.
+    """The matmul of a span on its array; None if the matmul was skipped, because a factor is zero.
 
-    The span is one of a matmul, in a trace that has its programs.
+    The span must be that of a matmul, in a trace with its programs.
     """
     launch, instr = int(trace.launch[span]), int(trace.instr[span])
     launched = trace.launches[launch]
@@ -170,7 +170,7 @@ def array_walk(trace: TraceRecord, span: int) -> ArrayWalk | None:
     else:
         tiles, parts = _of_weights(machine, (b, m, n, k), stationary, times)
     left = [int(trace.start[span]), int(trace.phase[span]), int(trace.end[span]), int(trace.done[span])]
-    drain = int(cost.drain.max())  # sums leave in order: not before those that they are added to
+    drain = int(cost.drain.max())  # sums leave in order: not before earlier sums of the chain
     if drain > parts[2].cycles:
         told = f"max({parts[2].numbers}, {drain})"
         parts = (*parts[:2], Part("drain", f"max({parts[2].formula}, of the chain so far)", told, drain))
@@ -187,7 +187,7 @@ def _at_clock(part: Part, ratio: Fraction) -> Part:
 
 
 def _chain(program: TileProgram, machine: Machine, instr: int) -> list[int]:
-    """A matmul and those whose sums it adds to while they lie beside the array, the latest first."""
+    """A matmul and the matmuls to whose sums it adds while they lie beside the array, the latest first."""
     before, found = chains(program, machine), [instr]
     while before[found[-1]] >= 0:
         found.append(int(before[found[-1]]))
@@ -195,14 +195,14 @@ def _chain(program: TileProgram, machine: Machine, instr: int) -> list[int]:
 
 
 def _grid(*extents: I64) -> list[I64]:
-    """All places of a nest of loops, outermost first, as one column a loop."""
+    """All places of a nest of loops, outermost first, as one column per loop."""
     return [column.reshape(-1) for column in np.meshgrid(*extents, indexing="ij")]
 
 
 def _of_weights(
     machine: Machine, extent: tuple[int, int, int, int], stationary: int, times: int
 ) -> tuple[Tiles, tuple[Part, ...]]:
-    """Weights stay, rows stream."""
+    """The tiles and parts of a weight-stationary matmul: weights stay, rows stream."""
     (b, m, n, k), switch = extent, machine.array.weight_switch_cycles
     streamed, wide = (m, n) if stationary == 1 else (n, m)
     high, broad = machine.array.rows, machine.array.columns
@@ -238,7 +238,7 @@ def _of_weights(
 def _of_sums(
     machine: Machine, extent: tuple[int, int, int, int], *, adds: bool, goes_on: bool
 ) -> tuple[Tiles, tuple[Part, ...]]:
-    """Sums stay, columns of the left operand and rows of the right one stream past each other."""
+    """The tiles and parts of an output-stationary matmul: sums stay, both operands stream past each other."""
     b, m, n, k = extent
     high, broad = machine.array.rows, machine.array.columns
     batch, across, down = _grid(np.arange(b), np.arange(0, n, broad), np.arange(0, m, high))
@@ -288,5 +288,5 @@ def _of_sums(
 
 
 def _sum(terms: Sequence[str]) -> str:
-    """`" + 3 * a + b"`: equal terms once, with how many there are; nothing where there are none."""
+    """Writes a sum such as `" + 3 * a + b"`: equal terms once, with their number; empty if there are no terms."""
     return "".join(f" + {f'{count} * ' if count > 1 else ''}{term}" for term, count in Counter(terms).items())

@@ -1,9 +1,9 @@
-"""The part of the machine that binds a run: most cycles of its critical path belong to it.
+"""The part of the machine that binds a run: the part with most cycles of the run's critical path.
 
-Each cycle of the critical path belongs to one part, so their shares add up to all cycles. With several cores the path
-goes through the last core, for which the others wait. The share of this waiting is what evenly shared work would save,
-at most down to the time of the run's bytes, since all cores share one memory; what is left of each cycle belongs to the
-parts. Beside the shares stands how near the parts that have a roof come to it.
+Each cycle of the critical path belongs to one part, so the parts' shares add up to all cycles. With several cores the
+path goes through the last core, for which the others wait. The share of this waiting is the time that evenly shared
+work would save, but no more than the run's bytes allow, since all cores share one memory; the other shares are
+reduced accordingly. Beside the shares, `Binding` has how near memory, arrays and vector unit come to their roofs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from simulator.units.unit_table import DOES, UNIT_OF
 
 SCALAR, HOST, LAUNCHES, CORES, ISSUE = "scalar unit", "host", "launches", "cores that wait", "issue"
 PARTS = (MEMORY, ARRAYS, VECTOR, SCALAR, HOST, LAUNCHES, ISSUE, CORES)
-"""All parts that a run can be bound by."""
+"""All parts that can bind a run."""
 
 _OF_UNIT = {"DMA": MEMORY, "systolic": ARRAYS, "vector": VECTOR, "scalar": SCALAR, "host": HOST}
 _OF_LABEL = {
@@ -33,7 +33,7 @@ _OF_LABEL = {
 
 
 _LEAST = 0.005
-"""Of all cycles: a smaller share would be told as 0%."""
+"""The least share that a text shows: a smaller one would be rounded to 0%."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class Binding:
     """The parts' shares of a run's cycles."""
 
     shares: Mapping[str, float]
-    """By part, the largest first: they add up to 1."""
+    """Part -> its share, the largest first; the shares add up to 1."""
     peaks: Mapping[str, float]
-    """The least cycles that memory, arrays and vector unit need for the run's work, as parts of its cycles: how near
-    they come to their roofs over the whole run. Empty where not known."""
+    """For memory, arrays and vector unit: the least cycles that the run's work needs there, as a part of the run's
+    cycles: how near each comes to its roof. Empty for a trace without programs."""
     latency: float = 0.0
-    """The part of memory's share in which the run waits for a first byte, and no byte moves."""
+    """The part of memory's share in which the run waits for a first byte and no byte moves."""
 
     @property
     def by(self) -> str:
@@ -68,7 +68,7 @@ class Binding:
 
 
 def binding_of(trace: TraceRecord, path: list[Step] | None = None) -> Binding:
-    """The shares of a run's parts; `path` is its critical path, where that is known already."""
+    """The shares of a run's parts; `path` is the run's critical path, if that is known already."""
     path = critical_path_of(trace) if path is None else path
     whole, known = max(trace.makespan, 1), bool(trace.launches)
     waiting = sum(_waiting(trace, path)) / whole if known and trace.machine.core.count > 1 else 0.0
@@ -82,7 +82,7 @@ def binding_of(trace: TraceRecord, path: list[Step] | None = None) -> Binding:
 
 
 def part_of(what: str) -> str:
-    """The part that an activity of the critical path belongs to, by its name in the waterfall."""
+    """The part of the machine for an activity of the critical path, by the activity's name in the waterfall."""
     return next((_OF_LABEL[word] for word in what.split() if word in _OF_LABEL), ISSUE)
 
 
@@ -91,7 +91,7 @@ def _is_latency(what: str) -> bool:
 
 
 def waits_at_end(trace: TraceRecord, launch: int) -> float:
-    """Cycles between the average of a launch's cores and its last core, where the launch ends."""
+    """Cycles from the mean end of a launch's cores to the end of its last core."""
     rows = trace.rows_of(launch)
     done = np.full(trace.machine.core.count, trace.begins[launch])
     np.maximum.at(done, trace.core[rows], trace.done[rows])
@@ -104,7 +104,10 @@ def _peaks(trace: TraceRecord, whole: int) -> dict[str, float]:
 
 
 def _waiting(trace: TraceRecord, path: list[Step]) -> list[float]:
-    """For each launch the cycles between its cores' average and its last core, at barriers and at its end."""
+    """For each launch, the cycles that its cores wait on average for the last core, at barriers and at the end.
+
+    Cycles that the latency of the memory or the launch's bytes need anyway are left out.
+    """
     latency, moved = np.zeros(len(trace.kernel_spans)), memory_use_of(trace).requested
     for step in path:
         latency[step.launch] += step.cycles if _is_latency(step.what) else 0

@@ -1,20 +1,20 @@
-"""Waits for the memory while it serves other transfers: for bytes that they asked for, or for wasted bytes.
+"""Waits for the memory while it serves other transfers, divided into waits for needed bytes and for wasted bytes.
 
-A memory moves whole requests. A run that is shorter than one, or lies across the border of two, takes the memory for
-more bytes than it asks for. So waits while others hold the memory are divided by the bytes that the memory moved
-meanwhile:
+A memory moves whole requests. A run that is shorter than a request, or lies across the border of two, makes the memory
+move more bytes than the transfer needs. So waits while others use the memory are divided by the bytes that the memory
+moved meanwhile:
 
-    memory_peak               the part of the bytes that were asked for: the memory is at its peak, and only fewer bytes
-                              would shorten the wait
+    memory_peak               the part of needed bytes: the memory is at its peak, and only fewer bytes would shorten
+                              the wait
     inefficient_transfers     the rest: longer runs would shorten the wait
 
-There are two such waits. One is before a transfer that could not begin because the memory was taken (`Cause.BANDWIDTH`,
-with simple memory): the part of its idle time in which the memory was busy. In the rest the memory stood idle, so the
-rest counts as the next latest cause. The other is within a transfer, while the data of others moved (`Wait.MEMORY_BUS`,
-with banks or several buses).
+There are two such waits. The first is before a transfer that could not begin because the memory was in use
+(`Cause.BANDWIDTH`, with simple memory): the part of the unit's idle time in which the memory was busy. In the rest of
+this idle time the memory was idle too, so the rest counts as the cause that was met next to last. The second wait is
+within a transfer, while the data of others moved (`Wait.MEMORY_BUS`, with banks or several buses).
 
-A transfer moves its bytes evenly: on the one bus of a simple memory one after the other, as long as each takes there,
-else from its first request to its last byte.
+A transfer is assumed to move its bytes evenly: on the single bus of a simple memory during its turn on the bus, else
+from its first request to its last byte.
 
 Other losses of a banked memory (rows, bank groups, turnarounds, refreshes) are waits of their own.
 """
@@ -37,21 +37,21 @@ MEMORY_PEAK, INEFFICIENT = "memory_peak", "inefficient_transfers"
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """For each span, cycles that its unit waited for others' transfers."""
+    """For each span, the cycles that its unit waited for other transfers."""
 
     before: I64
-    """Before it began."""
+    """Cycles of waiting before the span began."""
     wasted_before: I64
-    """Of these, cycles for wasted bytes."""
+    """The cycles of `before` in which wasted bytes moved."""
     cause: I64
-    """The cause of the rest of the idle time before it."""
+    """The cause of the rest of the idle time before the span."""
     within: I64
-    """After it began."""
+    """Cycles of waiting within the span; `wasted_within` are those in which wasted bytes moved."""
     wasted_within: I64
 
 
 def waited(trace: TraceRecord) -> Waited:
-    """See the module's docstring."""
+    """Computes the waits for other transfers, as the module's docstring explains."""
     moved = _Moved(trace)
     before, wasted, cause = np.zeros(len(trace), np.int64), np.zeros(len(trace), np.int64), trace.cause.astype(np.int64)
     rows = np.flatnonzero(trace.cause == Cause.BANDWIDTH)
@@ -72,13 +72,13 @@ def waited(trace: TraceRecord) -> Waited:
 
 
 def idle_before(trace: TraceRecord) -> I64:
-    """For each span, the idle cycles of its unit before it, within its launch."""
+    """For each span, the idle cycles of its unit directly before it, within its launch."""
     before = previous(trace)
     return trace.start - np.where(before >= 0, trace.end[before], trace.begins[trace.launch])
 
 
 def previous(trace: TraceRecord) -> I64:
-    """The span before each on the same unit and in the same launch, -1 for none."""
+    """For each span, the span before it on the same unit and in the same launch, -1 for none."""
     order = np.lexsort((trace.start, trace.unit, trace.launch))
     before = np.full(len(trace), -1, np.int64)
     later, earlier = order[1:], order[:-1]
@@ -88,7 +88,7 @@ def previous(trace: TraceRecord) -> I64:
 
 
 class _Moved:
-    """The bytes that the memory moved over time, and the part of them that was asked for."""
+    """The bytes that the memory moved over time, and the needed bytes among these."""
 
     def __init__(self, trace: TraceRecord) -> None:
         self.trace, machine = trace, trace.machine
@@ -106,13 +106,13 @@ class _Moved:
         )
 
     def _so_far(self, place: I64, pace: F64) -> F64:
-        """Bytes until each of the times, where each transfer has its pace from its begin to its end."""
+        """Bytes moved until each of `times`, if each transfer moves `pace` bytes per cycle from begin to end."""
         change = np.bincount(place, np.concatenate([pace, -pace]), len(self.times))
         pieces = np.cumsum(change)[:-1] * np.diff(self.times)
         return np.concatenate([np.zeros(1), np.cumsum(pieces)])
 
     def between(self, begin: I64, end: I64) -> tuple[F64, F64]:
-        """Bytes that moved from one cycle to another, and those that were asked for."""
+        """Bytes that moved from cycle `begin` to cycle `end`, and the needed bytes among these."""
         if not len(self.times):
             return np.zeros(len(begin)), np.zeros(len(begin))
         moved, asked = (
@@ -122,10 +122,10 @@ class _Moved:
         return moved, asked
 
     def wanted_beside(self, rows: I64) -> F64:
-        """The part of others' bytes that was asked for, of those that moved while these transfers were in flight.
+        """The needed part of the other transfers' bytes that moved while each of these transfers was in flight.
 
-        Where none moved, of all bytes before: a banked memory still writes out its queue. Where there were none, of
-        its own: some of its data still moves when more of its requests arrive.
+        If none moved then, the needed part of all other bytes before: a banked memory still writes out its queue. If
+        there were none before either, the needed part of the transfer's own bytes, which may wait for one another.
         """
         trace = self.trace
         own_moved, own_asked = trace.requested[rows], trace.bytes[rows]

@@ -1,4 +1,4 @@
-"""The critical path: the activity that each cycle of the makespan went to, and its instruction."""
+"""The critical path: for each cycle of the makespan, the activity on the path and its instruction."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from simulator.units.unit_table import DOES
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A piece of the makespan: the next one begins where it ends."""
+    """A piece of the critical path; the next piece begins where it ends."""
 
     launch: int
     span: int
-    """The instruction, as a row of the trace; -1 before a launch begins."""
+    """The instruction's row in the trace; -1 before a launch begins."""
     what: str
     begin: int
     end: int
@@ -33,13 +33,12 @@ class Step:
 
 
 def critical_path_of(trace: TraceRecord) -> list[Step]:
-    """From the first cycle to the last, launch by launch.
+    """The steps of the critical path from the first cycle to the last, launch by launch.
 
-    It is found backward from the last completion of each launch. A span is on the path until the moment its successor
-    no longer needed it, divided into its activities (a copy's transfer or a loop of accesses from its latency, a
-    matmul's preload from its stream and drain). Where weights went in late while their array was still busy, the path
-    goes on with the array's earlier instructions. Where an instruction was only late because it was issued late, it
-    goes on through issue.
+    The path is found backward from the last completion of each launch. A span is on the path until its successor no
+    longer needs it, divided into its activities: a copy into transfer and latency, a matmul into preload, stream and
+    drain. If weights went in late because their array was busy, the path goes on with the array's earlier instructions.
+    If an instruction was late only because it was issued late, the path goes on through issue.
     """
     intervals, rows_by_launch = trace.kernel_spans, trace.rows_by_launch
     before, wasted, found = previous(trace), waited(trace).wasted_within, list[Step]()
@@ -54,7 +53,7 @@ def critical_path_of(trace: TraceRecord) -> list[Step]:
 
 
 def waterfall_of(trace: TraceRecord) -> list[tuple[str, int]]:
-    """(label, cycles) along the critical path, most cycles first; they add up to the makespan exactly."""
+    """(activity, its cycles on the critical path), most cycles first; all cycles add up to the makespan exactly."""
     cycles: dict[str, int] = {}
     for step in critical_path_of(trace):
         cycles[step.what] = cycles.get(step.what, 0) + step.cycles
@@ -62,8 +61,10 @@ def waterfall_of(trace: TraceRecord) -> list[tuple[str, int]]:
 
 
 def _walk(trace: TraceRecord, before: I64, wasted: I64, base: int, span: int, now: int) -> Iterator[Step]:
-    """From cycle `now` of a span back to the begin of its launch, whose first span is `base`; `before` has the span
-    before each on its unit, `wasted` is `Waited.wasted_within`."""
+    """Yields the steps from cycle `now` of a span back to the begin of its launch, whose first span is `base`.
+
+    `before` has the span before each on its unit, `wasted` is `Waited.wasted_within`.
+    """
     launch = int(trace.launch[base])
     for _ in range(2 * len(trace) + 2):  # the path meets a span at most twice: while it ran, and at its issue
         if now < trace.start[span]:  # a matmul leaves its queue when its weights go in: its array still streams another
@@ -83,7 +84,7 @@ def _walk(trace: TraceRecord, before: I64, wasted: I64, base: int, span: int, no
 
 
 def _parts(trace: TraceRecord, wasted: int, span: int, until: int) -> Iterator[Step]:
-    """A span's activities between its start and cycle `until`."""
+    """Yields a span's activities between its start and cycle `until`."""
     launch = int(trace.launch[span])
     opcode, phase, end = Opcode(trace.kind[span]), int(trace.phase[span]), int(trace.end[span])
     now, told = int(trace.start[span]), DOES[opcode]
@@ -104,7 +105,8 @@ def _parts(trace: TraceRecord, wasted: int, span: int, until: int) -> Iterator[S
 
 
 def _waits(trace: TraceRecord, span: int, name: str, wasted: int) -> list[tuple[str, int]]:
-    """A span's waits on its way and in a banked memory; their place within it is not known, so they come first."""
+    """(label, end) of a span's waits on its way and in a banked memory; their times are not known, so they come
+    first."""
     parts, now = list[tuple[str, int]](), int(trace.start[span])
     for wait, cycles in zip(Wait, trace.waits[span].tolist() if len(trace.waits) else (), strict=False):
         if wait == Wait.MEMORY_BUS:

@@ -1,14 +1,14 @@
-"""Energy: counts times the energy of each, in picojoules, by the machine's figures.
+"""Energy of a run: counts of operations and bytes, times the machine's figures of energy, in picojoules.
 
-    systolic        MACs, as often as a precision takes its factors through the array
+    systolic        MACs, each counted once per pass of the precision
     vector, scalar  element operations of the ALUs and of the special function units
     other units     the counts of their descriptions: units/unit.py; of optional hardware `Feature.spends`
     scratchpad      bytes that instructions and copies read and write there; for a product see units/systolic.py
     dram            bytes moved, in whole requests, and ACTs
 
-Banked memory counts its ACTs over a whole run; each kernel gets a part of them in proportion to its requests. With
-simple memory they are counted from rows touched: memory taken as pieces as long as a row, and one ACT for every piece
-that a copy touches. Not included: idle energy, refreshes, the clock, the interconnect, the host.
+Banked memory counts its ACTs over a whole run; each kernel gets a part of them in proportion to its requests. For
+simple memory ACTs are estimated: memory is divided into pieces as long as a row, and each piece that a copy touches
+counts as one ACT. Not included: idle energy, refreshes, the clock, the interconnect, the host.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ FIGURES = {
     ("dram", "byte"): "dram_pj_per_bit",
     ("dram", "activate"): "dram_activate_pj",
 }
-"""The figure of the machine that each unit and kind is counted in."""
+"""(unit, kind of count) -> the machine's figure with the energy of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The energy of one kind of thing, over all launches of a kernel."""
+    """The energy of one kind of count on one unit, over all launches of a kernel."""
 
     kernel: str
     unit: str
     kind: str
     count: float
-    """Whole, but for a kernel's part of the ACTs of a run."""
+    """The number of operations or bytes; only a kernel's part of a run's ACTs is no whole number."""
     pj_each: float
 
     @property
@@ -57,7 +57,7 @@ class Spent:
 
 
 def energy_of(trace: TraceRecord) -> list[Spent]:
-    """The energy of each kernel, by unit and kind, without kinds that were not counted."""
+    """The energy of each kernel, by unit and kind, without counts of zero."""
     trace.check_has_programs("which its energy follows from")
     sums, figures = dict[tuple[str, str, str], float](), trace.machine.figures()
     each = {key: float(figures[name]) * (8 if name == "dram_pj_per_bit" else 1) for key, name in FIGURES.items()}
@@ -69,7 +69,7 @@ def energy_of(trace: TraceRecord) -> list[Spent]:
 
 
 def _counted(trace: TraceRecord) -> Iterator[tuple[int, dict[tuple[str, str], float]]]:
-    """The number of each launch of a program, and its counts by unit and kind."""
+    """Yields (launch, its counts by unit and kind) for each launch of a program."""
     known = dict[tuple[int, bytes], dict[tuple[str, str], float]]()
     asked = trace.totals[:, TOTALS.index("dram_request_bytes")]
     activates = int(trace.channels[:, CHANNEL_COUNTERS.index("activates")].sum())
@@ -94,7 +94,7 @@ def _of_program(program: TileProgram, machine: Machine, done: Mask) -> Iterator[
 
 
 def scratchpad_bytes(program: TileProgram, machine: Machine) -> I64:
-    """Bytes that each instruction reads from its scratchpad and writes to it."""
+    """For each instruction, the bytes that it reads from its scratchpad and writes to it, together."""
     owner = program.owners()
     ways = ((program.access & Access.READ) != 0).astype(np.int64) + ((program.access & Access.WRITE) != 0)
     size: I64 = elements(program) * program.element_bytes * ways * (program.space == Space.SCRATCHPAD)
@@ -108,7 +108,7 @@ def scratchpad_bytes(program: TileProgram, machine: Machine) -> I64:
 
 
 def _rows_touched(launched: Launched, machine: Machine, asked: Mask) -> int:
-    """Pieces of memory as long as a row that each instruction touches, added up."""
+    """The number of pieces of memory, as long as a row, that the instructions touch, each instruction for itself."""
     program, row = launched.program, machine.named_memory.row_bytes
     listed = requests(program, launched.addresses, launched.indices, machine)
     walked = walks(program, Lie(launched.addresses, launched.grids, machine), listed, asked)

@@ -1,8 +1,8 @@
 """Lifetimes: the stretches of time in which a slot of the scratchpad held live data.
 
 A lifetime is a filling of a slot (see tileprogram/slot_fillings.py) on the timeline: from the start of the first
-instruction that touches it until its last use has ended and its last write is complete. Fillings of one slot that meet
-in time, because other parts of it are filled anew while some are still read, are one lifetime.
+instruction that touches the filling until its last use has ended and its last write is complete. Fillings of one slot
+that overlap in time, because parts of the slot are filled again while others are still read, are one lifetime.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from simulator.trace_record import TraceRecord
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """One stretch of time in which a slot holds live data; for a program without a trace, in instructions."""
+    """One stretch of time in which a slot holds live data, in cycles; in instructions for a program without a trace."""
 
     launch: int
     buffer: int
     slot: int
     start: int
     read: int
-    """When its contents are read for the first time; `end` if never."""
+    """The time at which its contents are read for the first time; `end` if never."""
     end: int
     fillings: tuple[int, ...]
-    """Numbers of the program's fillings that it holds."""
+    """The numbers of the program's fillings in this lifetime."""
 
 
 def lifetimes(trace: TraceRecord) -> Iterator[tuple[Fillings, list[Lifetime]]]:
-    """For each launch the fillings of its program, and their lifetimes by buffer, slot and time."""
+    """For each launch, the fillings of its program, and the lifetimes sorted by buffer, slot and time."""
     trace.check_has_programs(_WHY)
     known = dict[int, Fillings]()
     for number, launched in enumerate(trace.launches):
@@ -45,7 +45,7 @@ def lifetimes(trace: TraceRecord) -> Iterator[tuple[Fillings, list[Lifetime]]]:
 
 
 def lifetimes_of(trace: TraceRecord, launch: int, filled: Fillings | None = None) -> tuple[Fillings, list[Lifetime]]:
-    """The same for one launch alone; `filled` are the fillings of its program, where they are known."""
+    """The fillings and lifetimes of one launch; `filled` are the fillings of its program, if they are known already."""
     trace.check_has_programs(_WHY)
     program, here = trace.launches[launch].program, trace.rows_of(launch)
     filled = fillings(program) if filled is None else filled
@@ -56,7 +56,7 @@ _WHY = "which say what lies in the scratchpad"
 
 
 def in_program_order(program: TileProgram) -> tuple[Fillings, list[Lifetime]]:
-    """The same for a program that has not run: each instruction takes one step, in program order."""
+    """The fillings and lifetimes of a program that has not run: each instruction takes one step, in program order."""
     steps, filled = np.arange(len(program), dtype=np.int64), fillings(program)
     return filled, _of_launch(0, program, filled, steps, steps + 1, steps + 1)
 

@@ -5,8 +5,8 @@
     memory             bytes in whole requests / bytes that the memory moves in a cycle
     short transfers    cycles that DMA queues need for stretches narrower than they are, of all queues: see units/dma.py
 
-A kernel takes at least the largest of these, whatever its schedule, while its operations and bytes stay the same. On
-cores that differ each kind has its own time for its share, and the longest counts.
+A kernel takes at least the largest of these, whatever its schedule, while its operations and bytes stay the same. If
+cores differ, the times of arrays and vector units are computed for each kind of core; the longest counts.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ class Load:
     asked: int
     """Bytes asked of the DRAM."""
     moved: int
-    """Bytes that the DRAM moved for them."""
+    """Bytes that the DRAM moved for the `asked` bytes, in whole requests."""
     runs: float
-    """The number of contiguous runs they lie in."""
+    """The number of contiguous runs in DRAM of the `asked` bytes."""
     stretches: float
-    """The number of pieces in which queues move them."""
+    """The number of stretches in which queues move these bytes."""
     least: tuple[float, ...]
-    """Cycles that it takes at least, by `ROOFS`."""
+    """The least cycles that each of `ROOFS` allows."""
 
 
 def loads(trace: TraceRecord) -> list[Load]:
-    """One for each launch but for steps on the host."""
+    """The load of each launch of a program; steps on the host are left out."""
     trace.check_has_programs("which its roofline follows from")
     use = memory_use_of(trace)
-    stretch = np.where(use.stretch > 0, use.stretch, use.asked)  # of a gather or a loop of accesses not known
+    stretch = np.where(use.stretch > 0, use.stretch, use.asked)  # a gather or a loop of accesses has no known stretch
     width = trace.machine.dma.bytes_per_cycle
     queued = -(-stretch // width) * use.asked / np.maximum(stretch, 1)
     found, spans = list[Load](), trace.kernel_spans
@@ -75,12 +75,12 @@ def loads(trace: TraceRecord) -> list[Load]:
 
 
 def _pieces(asked: I64, size: I64) -> float:
-    """Counts the pieces of so many bytes; 0 where the size is not known."""
+    """Counts the pieces of `size` bytes in `asked` bytes; bytes of unknown size (0) are left out."""
     return float(np.sum(asked / np.maximum(size, 1) * (size > 0)))
 
 
 def _computing(program: TileProgram, machine: Machine, done: npt.NDArray[np.bool_]) -> tuple[float, float]:
-    """Cycles that the arrays and the vector units need at least for what is `done` of a program."""
+    """The least cycles of the arrays and of the vector units for the instructions of a program that are `done`."""
     is_matmul, is_vector = program.opcode == Opcode.MATMUL, program.opcode == Opcode.VECTOR
     macs = program.extent.prod(1) * systolic.passes(program, machine) * (is_matmul & done)
     products, passes = 0.0, 0.0
@@ -93,9 +93,9 @@ def _computing(program: TileProgram, machine: Machine, done: npt.NDArray[np.bool
 
 
 def least_bytes(trace: TraceRecord, traffic: Sequence[Mapping[str, str | int]]) -> list[int]:
-    """For each row of `Trace.traffic`, its bytes if each byte that is read or written moved once.
+    """For each row of `traffic`, its bytes if each byte of the argument that is read or written moved once.
 
-    At most the bytes asked for: a kernel that looks up some rows of a table needs no others.
+    The result is at most the row's bytes: a kernel that looks up some rows of a table needs no others.
     """
     programs = [launched.program for launched in trace.launches]
     sizes = [_size(argument) for program in programs for argument in program.arguments]
@@ -111,8 +111,8 @@ def _size(argument: Argument) -> int:
 
 
 def peaks(machine: Machine) -> dict[str, float]:
-    """The highest that each roof is: operations a cycle, those of the vector unit on elements of four bytes; bytes a
-    cycle."""
+    """The peak rate of each roof per cycle: multiply-adds of arrays, vector operations on elements of four bytes,
+    bytes."""
     of_vectors = (
         each.vector_elements(4) * each.vector.alus * float(ratio) * len(cores)
         for each, ratio, cores in machine.kinds_of_cores

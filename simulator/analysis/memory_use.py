@@ -19,33 +19,33 @@ class MemoryUse:
     """One entry per span of a trace; 0 for spans without DRAM traffic."""
 
     run: I64
-    """Bytes that lie together in DRAM: of a copy, a gather or a scatter each of its runs, of a loop of accesses an
-    element."""
+    """Bytes that lie together in DRAM: each run of a copy, a gather or a scatter; an element of a loop of accesses."""
     stretch: I64
-    """Bytes that a queue moves side by side, LOAD and STORE alone."""
+    """Bytes that a queue moves side by side; 0 for all but LOAD and STORE."""
     asked: I64
-    """Bytes that the instruction wants."""
+    """Bytes that the instruction needs."""
     requested: I64
-    """Bytes that the memory moves for it, in whole requests."""
+    """Bytes that the memory moves for the instruction, in whole requests."""
     cycles: I64
-    """From its first request to its last byte on the bus or in the queue, without the latency."""
+    """Cycles from the first request to the last byte on the bus or in the queue, without the latency."""
     own: I64
-    """The same without the cycles in which the memory served others, or no request had reached a banked memory yet."""
+    """`cycles` without those in which the memory served others or no request had reached a banked memory yet."""
     rate: float
-    """Bytes a cycle that the memory moves at its peak."""
+    """Bytes per cycle that the memory moves at its peak rate."""
 
     @property
     def peak_share(self) -> npt.NDArray[np.float64]:
-        """Each transfer's bytes as a part of the bytes that the memory can move in its own cycles."""
+        """For each transfer, its needed bytes, divided by the bytes that the memory can move in `own` cycles; at most
+        1."""
         return np.minimum(self.asked / (self.rate * np.maximum(self.own, 1)), 1)
 
     def peak_share_of(self, rows: npt.NDArray[np.int64]) -> float:
-        """The same for some together. At most 1: a banked memory accepts writes faster than it performs them."""
+        """The `peak_share` of some transfers together; at most 1, since a banked memory accepts writes early."""
         return float(min(self.asked[rows].sum() / (self.rate * max(self.own[rows].sum(), 1)), 1))
 
 
 def memory_use_of(trace: TraceRecord) -> MemoryUse:
-    """Computes again the columns that the trace does not keep."""
+    """The memory use of each transfer; columns that the trace does not keep are computed again."""
     trace.check_has_programs("which its transfers follow from")
     in_dram = trace.requested > 0
     alike = {_key(launched): launched for launched in trace.launches}
@@ -61,12 +61,12 @@ def memory_use_of(trace: TraceRecord) -> MemoryUse:
 
 
 def _key(launched: Launched | HostCall) -> tuple[int, tuple[Grid | None, ...]]:
-    """The figures from which the lengths of a launch's transfers follow."""
+    """The key of a launch by which the lengths of its transfers are known."""
     return (id(launched.program), launched.grids) if isinstance(launched, Launched) else (0, ())
 
 
 def _lengths(launched: Launched | HostCall, trace: TraceRecord) -> I64:
-    """Run and stretch of each instruction, wherever its arguments lie."""
+    """The run and the stretch of each instruction, which do not depend on the arguments' addresses."""
     program, grids = launched.program, launched.grids if isinstance(launched, Launched) else ()
     anywhere = (0,) * len(program.arguments)
     copies = dma.transfers(program, anywhere, trace.machine, dma.in_rows(program), grids)
@@ -75,7 +75,7 @@ def _lengths(launched: Launched | HostCall, trace: TraceRecord) -> I64:
 
 
 def _single(program: TileProgram) -> I64:
-    """For a loop of accesses, the bytes of its widest element in DRAM; else 0."""
+    """For each loop of accesses, the bytes of its widest element in DRAM; 0 for other instructions."""
     owner = program.owners()
     accesses = (program.opcode[owner] == Opcode.DIRECT) & (program.space == Space.DRAM)
     widest = np.zeros(len(program), np.int64)

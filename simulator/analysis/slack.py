@@ -1,13 +1,13 @@
-"""The slack of each instruction: the cycles by which it could have been later without moving the end.
+"""The slack of each instruction: the cycles by which it could have been later without a later end of the run.
 
 A launch's events are the issue of each instruction, the moment it leaves its queue, and its start; for a matmul the
-last two are apart: it leaves when its weights go in, and starts with its first streamed row. Each constraint that the
-engine keeps is an edge between two of them, with the room between the cycle at which it was met and the cycle at which
-it was needed. The slack of an event is what the tightest way from it to the end of its launch leaves, and since
-launches run one after another, the end of its launch is the makespan's.
+last two differ: it leaves when its weights go in, and starts with its first streamed row. Each constraint of the engine
+is an edge between two events; its room is the number of cycles from the moment at which it was met to the moment at
+which it was needed. The slack of an event is the least sum of rooms on any way from it to the end of its launch. Since
+launches run one after another, a later end of the launch is a later end of the run.
 
-It holds with all else as it was: the order on units and buses, the chosen queues, and how long each instruction took. A
-transfer in banked memory, over links or on several buses is taken to last as long as it did.
+The slack is valid with all else unchanged: the order on units and buses, the chosen queues, and the cycles of each
+instruction. A transfer in banked memory, over links or on several buses is assumed to last as long as it did.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ from simulator.units.unit import KEEPS, MEETS
 from simulator.units.unit_table import UNITS
 
 Edges = tuple[I64, I64, I64]
-"""From an event, to an event, and the room between."""
+"""Columns of edges: from which event, to which event, and the room between."""
 
 
 def slack_of(trace: TraceRecord) -> I64:
-    """Cycles that each span could have started later without moving the makespan."""
+    """For each span, the cycles by which it could have started later without a longer makespan."""
     trace.check_has_programs("which its slack follows from")
     found, before = np.zeros(len(trace), np.int64), previous(trace)
     for rows, asked in zip(trace.rows_by_launch, works(trace), strict=True):
-        if asked is not None and rows.start < rows.stop:  # a step on the host is a chain from begin to end
+        if asked is not None and rows.start < rows.stop:  # a step on the host has no slack
             found[rows] = _Launch(trace, rows, before[rows], asked).slack()
     return found
 
 
 @dataclass(frozen=True, eq=False)
 class Dependences:
-    """Dependences as rows of the trace, sorted by the waiting instruction."""
+    """Dependences between spans, as rows of the trace, sorted by the waiting (`later`) span."""
 
     later: I64
     earlier: I64
     kind: I64
-    """A `DependenceKind`; `costs.MEET` where a BARRIER waits for the others of its meeting."""
+    """A `DependenceKind`; `cost_table.MEET` if a BARRIER waits for the others of its meeting."""
     room: I64
-    """Cycles between the moment at which the wait was over and the one at which it had to be over."""
+    """Cycles from the moment at which the dependence was met to the moment at which it had to be met."""
 
 
 def dependences(trace: TraceRecord) -> Dependences:
-    """Every dependence of every launch, with its room: the later span started because of those without any."""
+    """Every dependence of every launch, with its room; dependences without room determine the later span's start."""
     trace.check_has_programs("which its dependences follow from")
     parts, before = list[tuple[I64, I64, I64, I64]](), previous(trace)
     for rows, asked in zip(trace.rows_by_launch, works(trace), strict=True):
@@ -72,7 +72,7 @@ def dependences(trace: TraceRecord) -> Dependences:
 
 
 def _of_host(trace: TraceRecord, rows: slice) -> tuple[I64, I64, I64, I64]:
-    """A step on the host: there, the work, and back, each when the one before is done."""
+    """The dependences of a step on the host: the work follows the way there, and the way back follows the work."""
     later: I64 = np.arange(1, rows.stop - rows.start, dtype=np.int64)
     room = trace.start[rows][1:] - trace.done[rows][:-1]
     return later, later - 1, np.full(len(later), DependenceKind.READ_AFTER_WRITE), room
@@ -84,7 +84,7 @@ def _in_order(room: I64) -> None:
 
 
 class _Launch:
-    """The events of one launch: issue of instruction i is i, its start N + i, its leaving its queue `leaves[i]`."""
+    """The events of one launch: i is the issue of instruction i, N + i its start, `leaves[i]` its leaving its queue."""
 
     def __init__(self, trace: TraceRecord, rows: slice, before: I64, asked: Work) -> None:
         self.machine: Machine = trace.machine
@@ -97,7 +97,7 @@ class _Launch:
         rank = np.arange(self.count)
         self.starts = self.count + rank
         self.leaves = np.where(self.streams, 2 * self.count + rank, self.starts)
-        self.left = self.start.copy()  # when each left its queue: not known yet for a matmul
+        self.left = self.start.copy()  # of matmuls, set by `_weights_in`
         order = np.lexsort((rank, trace.start[rows], self.unit))
         self.before = np.where(before < 0, -1, before - rows.start)  # the instruction before each on its unit
         self.shadow = _so_far(self.end - self.table.last, order, self.unit)
@@ -105,7 +105,7 @@ class _Launch:
         self.goes_on = (self.table.mark == KEEPS) & (chain >= 0) & (chain == self.before)
 
     def dependences(self) -> tuple[I64, I64, I64, I64]:
-        """Later and earlier instruction, kind, and the cycles between when it was met and when it was needed."""
+        """Columns of dependences: later instruction, earlier instruction, kind, room."""
         self.left[self.streams] = self._weights_in()[self.streams]
         later, earlier, kind, chained, met = self._dependences()
         room = np.where(chained, self.start[later], self.left[later]) - met
@@ -126,7 +126,7 @@ class _Launch:
         return left[self.starts]
 
     def _dependences(self) -> tuple[I64, I64, I64, npt.NDArray[np.bool_], I64]:
-        """Later and earlier instruction, kind, whether it is a chain's, and when it was met."""
+        """Columns of dependences: later instruction, earlier instruction, kind, if within a chain, cycle it was met."""
         asked = self.asked
         later = np.repeat(np.arange(self.count), np.diff(asked.dependence_start))
         earlier, kind = asked.dependence.astype(np.int64), asked.dependence_kind.astype(np.int64)
@@ -136,7 +136,7 @@ class _Launch:
         return later, earlier, kind, chained, met
 
     def _weights_in(self) -> I64:
-        """When a matmul's preload began: at the latest of the constraints it waits for."""
+        """For each matmul, the cycle in which its preload began: when the last of its constraints was met."""
         began = self.issue.copy()
         later, _, _, chained, met = self._dependences()
         np.maximum.at(began, later[~chained], met[~chained])
@@ -145,12 +145,13 @@ class _Launch:
         return began
 
     def _room_from(self, rows: I64) -> I64:
-        """When arrays have room for the weights of later matmuls, or for matmuls that continue a sum."""
+        """For each of these matmuls, the cycle in which its array had room for its weights, or for its rows if it
+        continues the array's sum."""
         before = self.before[rows]
         return np.where(self.goes_on[rows], self.end[before], self.shadow[before])
 
     def _own(self) -> Iterator[Edges]:
-        """An instruction leaves its queue when it has been issued, and a matmul starts when its weights are in."""
+        """Edges within instructions: each leaves its queue after its issue, a matmul starts when its weights are in."""
         yield np.arange(self.count), self.leaves, self.left - self.issue
         rows = np.flatnonzero(self.streams)
         preload = np.where(self.goes_on, 0, self.table.preload)[rows]
@@ -191,7 +192,8 @@ class _Launch:
             yield self.starts[earlier], self.starts[later], self.start[later] - met[later]
 
     def _issued(self) -> Iterator[Edges]:
-        """In its core's order, so many cycles apart, within the window, and not across a BARRIER."""
+        """Edges of issue: in the core's order, the issue interval apart, within the window, and not across a
+        BARRIER."""
         core, meets = self.table.core, self.table.mark == MEETS
         order = np.argsort(core, kind="stable")
         together = np.flatnonzero(core[order][1:] == core[order][:-1])
@@ -213,7 +215,7 @@ class _Launch:
 
 
 def _so_far(times: I64, order: I64, unit: npt.NDArray[np.int32]) -> I64:
-    """The latest of each time and those before it on its unit, in an order that has units one after another."""
+    """For each instruction, the latest of its time and earlier times on its unit; `order` sorts by unit, then time."""
     latest = times.copy()
     for rows in np.split(order, np.flatnonzero(np.diff(unit[order])) + 1):
         latest[rows] = np.maximum.accumulate(times[rows])
@@ -225,7 +227,7 @@ _ENDLESS = np.int64(1) << 62
 
 @compiled
 def _relax(first: I64, target: I64, room: I64, waits: I64, left: I64, order: I64) -> None:
-    """Gives every event what its tightest successor leaves: events in topological order, then back again."""
+    """Computes what is left for every event, in `left`: sorts events topologically, then goes back from the last."""
     known = 0
     for event in range(len(left)):
         if waits[event] == 0:

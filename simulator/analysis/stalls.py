@@ -22,8 +22,8 @@ def stalls_of(trace: TraceRecord) -> list[dict[str, str | int]]:
     """One row per unit: busy cycles, idle cycles by cause, and their total, which is the makespan.
 
     A gap before a span belongs to the span's cause. The rest of a launch after a unit's last span is `finished`, the
-    time before a launch begins is `launch`, and the time of a step on the host is `host`. A transfer's waits on its way
-    and in a banked memory (`spans.Wait`) are no busy time, nor are a unit's waits for answers (`Does.stall`, as
+    time before a launch begins is `launch`, and the time of a step on the host is `host`. Not busy are a transfer's
+    waits on its way and in a banked memory (`spans.Wait`) and a unit's waits for answers (`Does.stall`, such as
     `scalar_latency`). Waits for the memory while it served others are `memory_peak` or `inefficient_transfers`: see
     analysis/contention.py.
     """
@@ -37,7 +37,7 @@ def stalls_of(trace: TraceRecord) -> list[dict[str, str | int]]:
     idle = np.zeros((units, CAUSES), np.int64)
     np.add.at(idle, (trace.unit, found.cause), idle_before(trace) - found.before)
     idle[:, Cause.BANDWIDTH] += by_unit(found.before)
-    busy, within = by_unit(trace.busy_cycles), by_unit(trace.waits)  # which has no rows with a simple memory
+    busy, within = by_unit(trace.busy_cycles), by_unit(trace.waits)  # no rows with a simple memory
     shared, wasted = by_unit(found.before + found.within), by_unit(found.wasted_before + found.wasted_within)
     answers = {name: by_unit(cycles) for name, cycles in unanswered(trace).items()}
     finished, hosted, now = np.zeros(units, np.int64), np.zeros(units, np.int64), 0
@@ -66,27 +66,26 @@ def stalls_of(trace: TraceRecord) -> list[dict[str, str | int]]:
 
 
 def unanswered(trace: TraceRecord) -> dict[str, I64]:
-    """For each span, the cycles in which its unit only waits for answers, by the stall's name; columns only for
-    instructions that occur."""
+    """Stall -> for each span, the cycles in which its unit only waits for answers. Only stalls that can occur here."""
     stall, cycles = STALL_OF[trace.kind], trace.unanswered
     return {name: np.where(stall == place, cycles, 0) for place, name in enumerate(STALLS) if place in stall}
 
 
 def _told(trace: TraceRecord) -> Sequence[Wait]:
-    """The waits within a span, but for the memory while it served others."""
+    """The kinds of waits within spans that have a column: all except waits for the memory while it served others."""
     if not len(trace.waits):
         return ()
     return [wait for wait in Wait if wait != Wait.MEMORY_BUS] if len(trace.channels) else (Wait.INTERCONNECT,)
 
 
 def _unseen(trace: TraceRecord) -> set[Cause]:
-    """Causes without a column: those of hardware that the machine lacks, on which no span can wait."""
+    """The causes without a column: no span can wait for barriers or a second memory that do not occur in the trace."""
     absent = {Cause.BARRIER: Opcode.BARRIER not in trace.kind, Cause.SECOND_MEMORY: Via.SECOND not in trace.via}
     return {cause for cause, is_absent in absent.items() if is_absent}
 
 
 def channels_of(trace: TraceRecord) -> list[dict[str, int]]:
-    """One row per channel of a banked memory: its requests, what they found, refreshes; bytes; cycles by state."""
+    """One row per channel of a banked memory: requests by outcome, refreshes, bytes, and cycles by state."""
     size, states = trace.machine.dram.request_bytes, trace.channel_cycles.tolist()
     rows = list[dict[str, int]]()
     for channel, counts in enumerate(trace.channels.tolist()):
@@ -106,7 +105,7 @@ def bandwidth_of(trace: TraceRecord) -> list[dict[str, int]]:
 
 
 def links_of(trace: TraceRecord) -> list[dict[str, str | int | float]]:
-    """One row per link of the interconnect: from, to, bytes, cycles it was held, and their part of the makespan."""
+    """One row per link of the interconnect: from, to, bytes, cycles in use, and these as a part of the makespan."""
     if not trace.machine.has_links:
         return []
     rows, made = list[dict[str, str | int | float]](), topology(trace.machine, asking(trace.machine))
@@ -118,8 +117,7 @@ def links_of(trace: TraceRecord) -> list[dict[str, str | int | float]]:
 
 
 def traffic_of(trace: TraceRecord) -> list[dict[str, str | int]]:
-    """One row per launch and argument: bytes read from it and written to it. Needs the programs, which a
-    loaded trace does not have."""
+    """One row per launch and argument: bytes read from it and written to it. Empty for a trace from a file."""
     rows = list[dict[str, str | int]]()
     for index, launched in enumerate(trace.launches):
         program = launched.program

@@ -1,1 +1,1 @@
-"""Invariants of every trace, and programs that are broken on purpose."""
+"""Checks of the invariants of every trace."""

@@ -1,4 +1,4 @@
-"""Invariants of every trace, whatever the machine: checked from the programs, not from the engine's own tables."""
+"""Checks the invariants of every trace, on any machine, from the programs and not from the engine's own tables."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ from simulator.units.unit import Mask
 
 
 def violations(trace: TraceRecord) -> list[str]:
-    """Violations in a trace; empty when all invariants hold.
+    """The violations of invariants in a trace; empty if all hold:
 
     - every instruction of every launch has one span, in its launch's time
-    - a span starts when the last of its constraints was met, and its cause is that one
+    - a span starts when the last of its constraints was met, and its cause is that constraint
     - no unit holds two spans at once
-    - conflicts, derived anew from the operands' boxes, are respected as firmly as each needs (`hazards.Grade`)
+    - conflicts, derived again from the operands' boxes, are kept as firmly as each needs (`hazards.Grade`)
     - a core's instructions after a barrier start when all instructions of any core before it are complete
-    - buffers that are in use at once lie apart, and all inside their core's scratchpad
-    - a span's waits within are part of it, and a channel's states account for all its time
-    - spans move the bytes their boxes hold, the memory whole requests that cover them, and the channels of a banked
-      memory the requests of all, each once
-    - the interconnect's links carry these bytes, each once in and once out, and none is held longer than all takes
-    - no launch is faster than its bytes at full bandwidth, its products, its element operations and its
-      direct accesses at peak rate
+    - buffers that are in use at once lie apart, and all lie inside their core's scratchpad
+    - a span's waits are no longer than the span, and a channel's states account for all its time
+    - spans move the bytes of their boxes, the memory moves whole requests that cover these, and the channels of a
+      banked memory serve each request once
+    - the interconnect's links carry these bytes, each once in and once out, and no link is busy for longer than the run
+    - no launch is faster than its bytes at full bandwidth, or its products, its element operations and its direct
+      accesses at peak rate
     - no loop is faster than its chains of operations between iterations
     - optional hardware keeps invariants of its own: `Feature.violations`
     - steps on the host take at least what their bytes need over the host link, and their operations on the host
     - per unit, busy and idle cycles add up to the makespan, and so does the waterfall
-    - the part of a wait for the memory that is laid to inefficient transfers lies between the wasted parts of the best
-      and the worst transfer, and is zero where none wastes any
+    - the part of waits for the memory that counts as `inefficient_transfers` lies between the wasted parts of the best
+      and the worst transfer, and is zero if no transfer wastes bytes
     """
     trace.check_has_programs("which its invariants are about")
     found = [
@@ -104,7 +104,7 @@ def _sum_violations(trace: TraceRecord) -> Iterator[str]:
 
 
 def _request_violations(trace: TraceRecord) -> Iterator[str]:
-    """DRAM moves whole requests, at least as many bytes as an instruction asks for, and none for other instructions."""
+    """Checks that DRAM moves whole requests, at least an instruction's bytes, and none for other instructions."""
     size, moves = trace.machine.dram.request_bytes, (trace.via == Via.DRAM) & (trace.kind != Opcode.HOST)
     wrong = (trace.requested % size != 0) | (trace.requested < trace.bytes * moves) | ((trace.requested > 0) & ~moves)
     for index in np.flatnonzero(wrong).tolist():
@@ -150,7 +150,7 @@ def _channel_violations(trace: TraceRecord) -> Iterator[str]:
 
 
 def _link_violations(trace: TraceRecord) -> Iterator[str]:
-    """All bytes enter and leave the interconnect once, and no link is held for longer than everything takes."""
+    """Checks that all bytes enter and leave the interconnect once, and no link is held longer than the makespan."""
     asked, entered, left = trace.counters["dram_request_bytes"], 0, 0
     for row in links_of(trace):
         entered += int(row["bytes"]) if _is_end(str(row["from"])) else 0
@@ -182,7 +182,7 @@ def _order_violations(trace: TraceRecord, rows: slice, found: list[Conflict]) ->
 
 
 def _meeting_violations(trace: TraceRecord, rows: slice, program: TileProgram) -> Iterator[str]:
-    """Read off the program: which instructions lie before and after each BARRIER in its core's order."""
+    """Checks each BARRIER against its core's instructions before and after it, which the program gives."""
     start, end, done = trace.start[rows], trace.end[rows], trace.done[rows]
     for meeting in meetings(program):
         before = [np.flatnonzero(program.core[:row] == program.core[row]) for row in meeting]
@@ -225,7 +225,7 @@ def _byte_violations(trace: TraceRecord, rows: slice, program: TileProgram) -> I
 
 
 def _host_violations(trace: TraceRecord, rows: slice, call: HostCall) -> Iterator[str]:
-    """The host link is no faster than its bandwidth and its latency, and carries all bytes of its steps."""
+    """Checks that the host link carries all bytes of a step, no faster than its latency and bandwidth allow."""
     machine, seconds = trace.machine, (trace.end - trace.start)[rows] / (1e6 * trace.machine.clock_mhz)
     if trace.bytes[rows].tolist() != [call.bytes_in, 0, call.bytes_out]:
         yield f"moves {trace.bytes[rows].tolist()} bytes, asked were {call.bytes_in} and {call.bytes_out}"
@@ -265,9 +265,9 @@ def _roofline_violations(trace: TraceRecord, index: int, program: TileProgram) -
 
 
 def _chain_violations(trace: TraceRecord, rows: slice, program: TileProgram) -> Iterator[str]:
-    """Each round of a chain takes all of its operations one after the other, whatever else its loop does meanwhile.
+    """Checks that a loop takes at least the operations of one iteration, and of each chain, one after the other.
 
-    So do the operations of one iteration; code outside a loop has only that one.
+    Code outside a loop is a single iteration.
     """
     computing = [op for op, info in enumerate(program.ops) if info.carried or any(info.class_counts)]
     for index in np.flatnonzero((program.opcode == Opcode.DIRECT) & np.isin(program.op, computing)).tolist():
@@ -282,7 +282,7 @@ def _chain_violations(trace: TraceRecord, rows: slice, program: TileProgram) -> 
 
 
 def _latency(counts: Sequence[int], own: Machine) -> int:
-    """Cycles of operations, by `OpClass`, one after the other."""
+    """Cycles of operations, counted by `OpClass`, one after the other."""
     return sum(
         count * (own.vector.special_latency_cycles if kind == OpClass.SPECIAL else own.vector.alu_latency_cycles)
         for kind, count in enumerate(counts)
@@ -291,14 +291,14 @@ def _latency(counts: Sequence[int], own: Machine) -> int:
 
 
 def _queued_bytes(machine: Machine) -> int:
-    """Bytes that may still be in flight at the end: a banked memory counts a write as done once it is queued."""
+    """The most bytes in flight at the end of a launch: a banked memory counts a write as done once it is queued."""
     if machine.dram.kind == "simple":
         return 0
     return machine.dram.channels * machine.banked_memory().queue_entries * machine.dram.request_bytes
 
 
 def _vector_floor(machine: Machine, program: TileProgram, mine: Mask) -> Fraction:
-    """Cycles the vector unit needs at least: all lanes full, all ALUs busy, no waits."""
+    """The least cycles of the vector unit: all lanes full, all ALUs busy, no waits."""
     counts = program.class_counts()
     alu, special = Fraction(0), Fraction(0)
     for index in np.flatnonzero(mine & (program.opcode == Opcode.VECTOR)).tolist():
@@ -307,13 +307,13 @@ def _vector_floor(machine: Machine, program: TileProgram, mine: Mask) -> Fractio
         vectors = Fraction(int(program.extent[index].prod()), machine.vector_elements(min(widest, 4)))
         body: I64 = counts[program.op[index]]
         alu += vectors * int(body[OpClass.ALU] + body[OpClass.CONVERT] + body[OpClass.MOVE]) / machine.vector.alus
-        intervals = max(vectors - 1, Fraction(0))  # the last vector of a pass is waited for as long as it takes itself
+        intervals = max(vectors - 1, Fraction(0))  # the last vector of a pass needs no interval after it
         special += intervals * int(body[OpClass.SPECIAL]) * machine.vector.special_interval_cycles
     return max(alu, special)
 
 
 def _scalar_floor(machine: Machine, program: TileProgram, mine: Mask) -> Fraction:
-    """Cycles the scalar unit needs at least: to send its accesses, and to wait for them with all it may have sent."""
+    """The least cycles of the scalar unit: to send its accesses, and to get the answers at the largest overlap."""
     sent, unanswered = 0, 0
     for index in np.flatnonzero(mine & (program.opcode == Opcode.DIRECT)).tolist():
         for operand in program.instruction(index).operands:

@@ -1,7 +1,7 @@
-"""The consistency of a trace, column by column, without its programs.
+"""Checks the consistency of a trace, column by column, without its programs.
 
 A trace from a file may hold any numbers. Readers of a trace rely on these checks: every index is valid, times run
-forward, and no unit does two things at once. `invariants` holds the rest, against the programs.
+forward, and no unit does two things at once. `invariants` has the checks that need the programs.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from simulator.tileprogram.program import I64, Opcode
 from simulator.trace_record import TraceRecord
 
 MOST = 20
-"""Violations of one kind that are reported."""
+"""The most violations of one kind that are reported."""
 
 LATEST = 2**56
-"""The last cycle there can be: sums over many spans stay exact in 64 bits."""
+"""The bound of cycles and counts in a trace: below it, sums over many spans stay exact in 64 bits."""
 
 
 def violations(trace: TraceRecord, units: Sequence[str]) -> list[str]:
-    """Violations in a trace on a machine of these units; empty when it can be relied on."""
+    """The violations in a trace on a machine with these units; empty if readers can rely on the trace."""
     found = [*islice(_ranges(trace, units), MOST)]
     if not found:
         found = [*islice(_places(trace), MOST)]
@@ -35,7 +35,7 @@ def violations(trace: TraceRecord, units: Sequence[str]) -> list[str]:
 
 
 def _ranges(trace: TraceRecord, units: Sequence[str]) -> Iterator[str]:
-    """Sizes and ranges that all other checks rely on."""
+    """Checks the ranges on which all other checks rely."""
     if tuple(trace.unit_names) != tuple(units):
         yield f"its units are {', '.join(trace.unit_names[:4])}, ..., and the machine has {', '.join(units[:4])}, ..."
     indices = (
@@ -59,7 +59,7 @@ def _ranges(trace: TraceRecord, units: Sequence[str]) -> Iterator[str]:
 
 
 def _places(trace: TraceRecord) -> Iterator[str]:
-    """Spans stand in order of launch and instruction, and name instructions of their own launch."""
+    """Checks that spans are in order of launch and instruction, and name instructions of their own launch."""
     if np.any(np.diff(trace.launch) < 0):
         yield "spans do not stand in order of their launches"
         return
@@ -73,13 +73,13 @@ def _places(trace: TraceRecord) -> Iterator[str]:
 
 
 def _launches(trace: TraceRecord) -> tuple[I64, I64]:
-    """For each span, the first of its launch, and how many there are."""
+    """For each span, the first span of its launch, and the number of spans of its launch."""
     edges = np.searchsorted(trace.launch, np.arange(len(trace.kernels) + 1))
     return edges[trace.launch], np.diff(edges)[trace.launch]
 
 
 def of_spans(trace: TraceRecord) -> Iterator[str]:
-    """Checks that a span starts in its launch when its last constraint was met, and waits no longer than it is."""
+    """Checks that each span starts in its launch when its last constraint was met, and its waits fit into it."""
     last = trace.met.shape[1] - 1 - np.argmax(trace.met[:, ::-1], axis=1)
     for index in np.flatnonzero((trace.met.max(1, initial=-1) != trace.start) | (last != trace.cause))[:MOST]:
         cause = Cause(trace.cause[index]).label
@@ -112,7 +112,7 @@ def of_units(trace: TraceRecord) -> Iterator[str]:
 
 
 def _channels(trace: TraceRecord) -> Iterator[str]:
-    """Checks that the channels of a banked memory are the machine's, and their time is that of the trace."""
+    """Checks that the channels are those of the machine's memory, and that their pieces of time run forward."""
     expected = trace.machine.dram.channels if trace.machine.dram.kind == "banked" else 0
     if len(trace.channels) not in (0, expected):
         yield f"it tells of {len(trace.channels)} channels, and the machine's memory has {expected} to tell of"
@@ -125,8 +125,8 @@ def _channels(trace: TraceRecord) -> Iterator[str]:
 def _chains(trace: TraceRecord) -> Iterator[str]:
     """Checks that each waiting span names the span it waited for.
 
-    It does not check which of the two began first: a place in a queue is free before the instruction that left it
-    starts. `critical_path` finds circles when it walks back.
+    The check does not compare their times: a place in a queue is free before the instruction that left it starts.
+    `critical_path` finds circles when it walks back.
     """
     for name, cause, blocker in (
         ("blocker", trace.cause, trace.blocker),

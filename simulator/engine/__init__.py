@@ -1,1 +1,1 @@
-"""Programs x machine -> trace, event by event."""
+"""The engine: runs programs on a machine, event by event, and makes a trace."""

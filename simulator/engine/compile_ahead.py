@@ -1,9 +1,9 @@
-"""Compiling the simulator before anybody waits for it.
+"""Compiles the simulator before anybody waits for it.
 
-The first use compiles it, once for each kind of memory: banked memory is another program. A small run on each kind
-leaves the machine code in the cache (see compiled.py); where the code is there already, the run ends at once. An empty
-cache is filled by a process for each kind, side by side. Networks and several buses need code of their own; these few
-machines compile it at their first use.
+The first use of the simulator compiles it, once for each kind of memory, since banked memory needs other code. A small
+run on each kind leaves the machine code in the cache (see compiled.py); if the code is there already, the run ends at
+once. An empty cache is filled by one process per kind, side by side. Machines with networks or several buses need other
+code, which they compile at their first use.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ KINDS = ("simple", "banked")
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """One kind of memory whose simulator is compiled."""
+    """A kind of memory whose simulator is compiled."""
 
     memory: str
     was_there: bool
-    """Nothing had to be compiled."""
+    """True if nothing had to be compiled."""
     seconds: float
 
 
 def compile_ahead() -> Iterator[Ready]:
-    """Each kind of memory, as soon as its code is compiled."""
+    """Compiles the simulator for each kind of memory; yields each kind when its code is there."""
     processes = min(len(KINDS), os.cpu_count() or 1)
-    if processes == 1 or any(cache_folder().rglob("*.nbi")):  # to read the cache takes less than to start a process
+    if processes == 1 or any(cache_folder().rglob("*.nbi")):  # reading the cache takes less than starting a process
         yield from map(_ready, KINDS)
         return
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
@@ -49,7 +49,7 @@ def compile_ahead() -> Iterator[Ready]:
 
 
 def _ready(memory: str) -> Ready:
-    """One kind of memory, after a run on it."""
+    """Compiles the simulator for a kind of memory by a small run, which it times."""
     program = _a_load()
     compiled: list[bool] = []
     began = time.perf_counter()
@@ -59,7 +59,7 @@ def _ready(memory: str) -> Ready:
 
 
 def _a_load() -> TileProgram:
-    """The smallest program: it loads one tile of 32 elements."""
+    """A small program: it loads one tile of 32 elements."""
     made = ProgramBuilder("ahead", ops=[OpInfo("load", 1, ())])
     made.arguments.append(Argument("x", (32,), (1,), 0, 4, False))
     made.buffers.append(Buffer("tile", 128, 1, 0, 4))

@@ -1,8 +1,8 @@
-"""Explains a deadlock: which instruction waits for which, from the state in which the engine stopped.
+"""Explains a deadlock: finds which instructions wait for one another, from the state in which the engine stopped.
 
-A program of one core never deadlocks, since `verify_tables` lets only backward dependences pass. Cores that meet can:
-at a barrier that one of them never reaches, or reaches only after an instruction that another core has behind the
-barrier.
+A program of one core never deadlocks, since `verify_tables` allows only dependences on earlier instructions. Cores that
+meet can deadlock: at a barrier that a core never reaches, or reaches only after an instruction that another core has
+behind the barrier.
 """
 
 from __future__ import annotations

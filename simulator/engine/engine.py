@@ -1,7 +1,7 @@
-"""The engine: programs x machine -> trace, in integer cycles, without ticking.
+"""The engine: runs programs on a machine and makes a trace, in integer cycles, jumping from event to event.
 
-Launches run one after another: the scratchpad starts empty, and a launch begins when the last has ended. event_loop.py
-describes a single launch.
+Launches run one after another: each begins with an empty scratchpad when the one before has ended. event_loop.py runs a
+single launch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from simulator.units.cost_table import TracedWork, work
 from simulator.units.host import round_trip
 from simulator.units.unit_table import unit_names
 
-if TYPE_CHECKING:  # these folders may be gone
+if TYPE_CHECKING:  # these folders may have been removed
     from simulator.optional.chiplets.placed import Placed
     from simulator.optional.common_memory.residents import Resident
 
@@ -48,15 +48,15 @@ def simulate(
 ) -> Trace:
     """Runs the launches, and the steps on the host between them, one after another on the machine.
 
-    `seconds` limits the time it may take; it calls `progress` with how far it is. With `repeats` it does not simulate a
-    launch again that must repeat an earlier one (see repeated_launches.py); the trace is the same. `residents` are the
-    tensors kept in the common memory; `placed` says, on a machine of several chiplets, in which chiplet's memory the
-    pages of tensors lie.
+    `seconds` limits the time of the simulation; it calls `progress` with the instructions started so far, and all. With
+    `repeats`, a launch that must repeat an earlier one is not simulated again (see repeated_launches.py); the trace is
+    the same. `residents` are the tensors kept in the common memory; `placed` says, on a machine of several chiplets, in
+    which chiplet's memory the pages of tensors lie.
 
     Raises `DoesNotFit` for a program with more buffers than scratchpad, `CommonMemoryFull` for more residents than the
     common memory holds, `NoSuchPlace` for a chiplet that the machine lacks, `NotYetSupported` for a feature that this
-    version cannot simulate, `ProgramError` or `LaunchError` for an invalid program or launch, `SimulationStopped` when
-    its time is over.
+    version cannot simulate, `ProgramError` or `LaunchError` for an invalid program or launch, `SimulationStopped` at
+    the time limit.
     """
     asked = {"residents": tuple(residents), "placed": tuple(placed)}
     beside = second_memory(machine)
@@ -103,7 +103,7 @@ def simulate(
                 hardware = Hardware(parts, banked, net, lines)
                 rows, times = run(launched.program, whole, hardware, within, now, watch)
                 found = Ran(traced, rows, times, within)
-                del whole  # which is as large as its program
+                del whole  # it is as large as its program
                 repeated.keep(launched, spared, now, found)
         now = max(now, int(found.spans.done.max(initial=0)))
         watch.before += len(found.met)
@@ -113,7 +113,7 @@ def simulate(
 
 
 def _run_on_host(call: HostCall, machine: Machine, unit: int, begin: int) -> tuple[TracedWork, SpanTable, I64]:
-    """A host call's work, its spans on unit `unit` from cycle `begin` on, and when their constraints were met."""
+    """Runs a host call on unit `unit` from cycle `begin`; returns its work, its spans, when constraints were met."""
     done = replace(work(call.program, (), machine), moved=np.array([call.bytes_in, 0, call.bytes_out], np.int64))
     spans, met = SpanTable.of(HOST_STEPS), np.full((HOST_STEPS, CAUSES), -1, np.int64)
     spans.unit[:], spans.issue[:], spans.issue_cause[:] = unit, begin, Cause.LAUNCH
@@ -131,9 +131,10 @@ def _run_on_host(call: HostCall, machine: Machine, unit: int, begin: int) -> tup
 
 
 def _no_waits(rows: int, machine: Machine) -> I32:
-    """Room for the waits of each instruction while it holds its unit, where the machine distinguishes them.
+    """Zeros for the waits of each instruction while it holds its unit; no rows if the machine has no such waits.
 
-    Cycles of 32 bits: more would be hours of simulation in banked memory, and with the simple one the rest is busy.
+    32 bits are enough: a longer wait would take hours to simulate in banked memory, and with a simple one the rest
+    counts as busy.
     """
     told = machine.dram.kind == "banked" or machine.has_links
     return np.zeros((rows if told else 0, WAITS), np.int32)

@@ -1,23 +1,23 @@
 """The event loop: the events of a launch, earliest first.
 
 Every core runs its own instructions. They issue in order, one every `issue_interval_cycles`, into a queue in front of
-one of its units: a copy into the DMA queue with the least work queued; a matmul to the array that accumulates its
-chain, or else, as `systolic_selection` says, to the array that would be free first or whose turn it is; a vector pass
-to the vector unit, a loop of accesses to the scalar unit. Issue stalls while all queues it could take are full, and
-while an instruction `issue_window` places before is not complete. The head of a queue starts when its unit is free, its
-dependences are met and, if it accesses a memory that all cores share (DRAM, or a second one), that memory grants
-it. A matmul's preload may begin while its array still streams.
+one of the core's units: a copy into the DMA queue with the least work queued; a matmul to the array that accumulates
+its chain, or else, by `systolic_selection`, to the array that would be free first or whose turn it is; a vector pass to
+the vector unit, a loop of accesses to the scalar unit. Issue stalls while all allowed queues are full, and while the
+instruction `issue_window` places before is not complete. The head of a queue starts when its unit is free, its
+dependences are met and, if it accesses a memory that all cores share (DRAM, or a second memory), that memory grants the
+access. A matmul's preload may begin while its array still streams.
 
 A BARRIER issues when every instruction before it on its core is complete, and starts when the others of its meeting
 have issued; no instruction after it issues until it is complete.
 
-Three kinds of events exist, an issue, a start, and with banked memory the end of a transfer; the loop always takes the
-earliest possible one. Of several in one cycle it takes an end first, then an issue, then the start that has been ready
-longest (so the memory serves first come, first served), then the first in its core's order. An instruction's end is
-known when it starts, except for a transfer in banked memory: until it has ended, no instruction that waits for it has a
-time. So a start is possible once the ends of everything it waits for are known, and events come in order of time. If no
-event is possible although some instruction has not started, instructions wait for one another for ever: `deadlock`
-tells which.
+There are three kinds of events: an issue, a start, and with banked memory the end of a transfer; the loop always takes
+the earliest possible event. Of several in one cycle it takes an end first, then an issue, then the start that has been
+ready longest (so the memory serves first come, first served), then the first in its core's order. An instruction's end
+is known when it starts, except for a transfer in banked memory: until the transfer has ended, instructions that wait
+for it cannot be given a time. So a start is possible once the ends of all instructions that it waits for are known, and
+events come in order of time. If no event is possible although some instruction has not started, instructions wait for
+one another for ever: `deadlock` names them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from simulator.units.cost_table import Work
 
 
 class Hardware(NamedTuple):
-    """A machine as the loop knows it; banks, network and buses of several parts are None where the machine has none."""
+    """The parts of a machine for the loop; `banked`, `net` and `lines` are None if the machine has no such part."""
 
     parts: Parts
     banked: dram.Banked | None
@@ -52,10 +52,10 @@ class Hardware(NamedTuple):
 def run(
     program: TileProgram, work: Work, hardware: Hardware, waits: I32, begin: int, watch: Watch
 ) -> tuple[SpanTable, I64]:
-    """Spans of one launch, and when each of their constraints was met; fills in the waits within each span."""
+    """Runs one launch; returns its spans and when each of their constraints was met, and fills in `waits`."""
     parts, banked, net, lines = hardware
     rows = len(program)
-    depth = min(parts.figures.depth, max(rows, 1))  # more than all never wait
+    depth = min(parts.figures.depth, max(rows, 1))  # no more instructions can wait than there are
     parts = parts._replace(figures=parts.figures._replace(depth=depth))
     loop_work = LoopWork(work.table, work.dependence_start, work.dependence, work.dependence_kind)
     launch = about_to_begin(program, parts, SpanTable.of(rows), np.full((rows, CAUSES), -1, np.int64), waits, begin)
@@ -72,7 +72,7 @@ def run(
 
 
 def _standing(launch: Launch) -> list[list[int]]:
-    """The instructions queued in front of each unit, the head first."""
+    """For each unit, the instructions queued in front of it, the head first."""
     units = launch.units
     return [
         [int(queue[(head + at) % len(queue)]) for at in range(count)]
@@ -92,7 +92,7 @@ def _loop(
 ) -> int:
     """Takes the earliest possible event until every instruction has started and every transfer has ended.
 
-    Returns `OVER` then, `PAUSED` after so many events (a cycle of a banked memory counts as one), and `STUCK` if no
+    Returns `OVER` then, `PAUSED` after `events` events (each cycle of a banked memory counts as one), and `STUCK` if no
     event is possible.
     """
     units, stages, shared, place = launch.units, launch.stages, launch.shared, launch.place

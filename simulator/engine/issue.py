@@ -1,4 +1,4 @@
-"""A core's issue stage: when its next instruction issues, into which queue, and which instructions are complete."""
+"""A core's issue stage: the cycle and the queue of its next issue, and the instructions that are complete."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from simulator.units.unit import MEETS, Selection
 
 @compiled
 def _queue_for(row: int, table: CostTable, kinds: Kinds, figures: Figures, launch: Launch, now: int) -> int:
-    """The unit whose queue an instruction goes into, -1 while there is no room."""
+    """The unit to whose queue an instruction goes, -1 while no allowed queue has room."""
     kind, core, units = table.kind[row], table.core[row], launch.units
     first = core * figures.units + kinds.first[kind]
     last = first + kinds.number[kind]
@@ -35,7 +35,7 @@ def _queue_for(row: int, table: CostTable, kinds: Kinds, figures: Figures, launc
 
 @compiled
 def issue_time(work: LoopWork, kinds: Kinds, figures: Figures, launch: Launch, core: int) -> int:
-    """When a core's next instruction could issue; `NEVER` while another event must come first."""
+    """The cycle in which a core's next instruction can issue; `NEVER` while another event must come first."""
     stages, order, spans, table = launch.stages, launch.order, launch.spans, work.table
     index, base = stages.next[core], stages.base[core]
     if index >= stages.length[core]:
@@ -62,13 +62,13 @@ def issue_time(work: LoopWork, kinds: Kinds, figures: Figures, launch: Launch, c
 
 @compiled
 def _needed(table: CostTable, figures: Figures, row: int, index: int) -> int:
-    """Number of its core's instructions that must be complete before one issues: for a BARRIER, all before it."""
+    """Number of its core's first instructions that must be complete before `row` issues: all before a BARRIER."""
     return index if table.mark[row] == MEETS else index - figures.window + 1
 
 
 @compiled
 def issue_next(time: int, work: LoopWork, kinds: Kinds, figures: Figures, launch: Launch, core: int) -> None:
-    """Issues a core's next instruction, and notes what its issue waited for."""
+    """Issues a core's next instruction, and records when each constraint of its issue was met."""
     units, spans, met, by = launch.units, launch.spans, launch.met, launch.by
     stages, order, table = launch.stages, launch.order, work.table
     index, base = stages.next[core], stages.base[core]
@@ -106,7 +106,7 @@ def issue_next(time: int, work: LoopWork, kinds: Kinds, figures: Figures, launch
 
 @compiled
 def retire(launch: Launch, core: int) -> None:
-    """Moves past a core's oldest instructions whose completion is known."""
+    """Counts a core's oldest instructions as retired up to the first whose completion is not known."""
     stages, order, retired, spans = launch.stages, launch.order, launch.retired, launch.spans
     done, base = stages.retired[core], stages.base[core]
     while done < stages.length[core] and spans.done[order[base + done]] >= 0:

@@ -1,9 +1,9 @@
-"""Repeated launches, simulated once: their spans come again, some cycles later.
+"""Repeated launches are simulated once; a repetition has the same spans, some cycles later.
 
 With simple memory a launch leaves no state to the next: the scratchpad is empty, all units and the bus are idle. So its
-spans follow from the program, each argument's offset within a memory request, the indices it reads and what spares DRAM
-(`Spared`), whatever the cycle. A banked memory remembers which rows are open and when a refresh is due, so there
-every launch is simulated; likewise where links count the bytes they carry.
+spans follow from the program, each argument's offset within a memory request, the indices that it reads and the
+instructions that spare DRAM (`Spared`), whatever the cycle. A banked memory has open rows and a next refresh, so
+with one every launch is simulated; likewise with links, which count the bytes that they carry.
 """
 
 from __future__ import annotations
@@ -18,21 +18,24 @@ from simulator.trace.trace import Ran
 from simulator.units.cost_table import Spared
 
 _TIMES = ("start", "end", "done", "phase", "issue")
-"""Columns of spans that are cycles."""
+"""The columns of spans that hold cycles."""
 
 _Key = tuple[int, tuple[int | Grid | None, ...], tuple[tuple[int, int], ...], bytes]
 
 
 @dataclass
 class Repeats:
-    """The launches that ran on a machine, and the cycles in which they began. They must live as long as this does."""
+    """The launches that ran on a machine, and the cycles in which they began.
+
+    The launches must live as long as this object, since keys hold the `id` of programs and index tensors.
+    """
 
     machine: Machine
     wanted: bool
     _ran: dict[_Key, tuple[int, Ran]] = field(default_factory=dict[_Key, tuple[int, Ran]])
 
     def find(self, launched: Launched, spared: Spared | None, begin: int) -> Ran | None:
-        """The result of a launch at cycle `begin`, if the same one ran before."""
+        """The result of a launch that begins in cycle `begin`, if the same launch ran before; else None."""
         if not self._apply:
             return None
         found = self._ran.get(self._key(launched, spared))
@@ -52,7 +55,7 @@ class Repeats:
         return self.wanted and self.machine.dram.kind == "simple" and not self.machine.has_links
 
     def _key(self, launched: Launched, spared: Spared | None) -> _Key:
-        """Everything that determines the spans of a launch on one machine."""
+        """The key of a launch: everything that determines its spans on one machine."""
         places = tuple(address % self.machine.dram.request_bytes for address in launched.addresses)
         return (
             id(launched.program),

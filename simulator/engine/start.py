@@ -1,4 +1,4 @@
-"""Starts and ends: when the head of a queue can start, and what its start fixes for the instructions that wait."""
+"""Starts and ends of instructions: when the head of a queue can start, and the times that its start fixes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _CAUSES = (
     Cause.REUSE.value,
     Cause.BARRIER.value,
 )
-"""The cause of a wait, by `DependenceKind`; the last is for `MEET`."""
+"""The cause of a wait, by `DependenceKind`; the last cause is for `MEET`."""
 
 
 @compiled
 def ready_time(head: int, number: int, work: LoopWork, kinds: Kinds, launch: Launch) -> int:
-    """When the head of a queue could start, the memory aside; -1 while it waits for an instruction of unknown end."""
+    """The cycle in which a queue's head can start, its wait for the memory aside; -1 while that is not known yet."""
     table, wait, wait_kind = work.table, work.wait, work.wait_kind
     units, spans = launch.units, launch.spans
     waiting = kinds.streams[table.kind[head]] and not _goes_on(head, number, table, units)
@@ -34,20 +34,20 @@ def ready_time(head: int, number: int, work: LoopWork, kinds: Kinds, launch: Lau
         source = wait[edge]
         if (spans.issue[source] if wait_kind[edge] == MEET else spans.done[source]) < 0:
             return -1
-        if wait_kind[edge] != DependenceKind.ACCUMULATE or table.chain[head] != source:  # a chain's array is its order
+        if wait_kind[edge] != DependenceKind.ACCUMULATE or table.chain[head] != source:  # a chain's array keeps order
             time = max(time, _met_at(edge, head, work, spans))
     return time
 
 
 @compiled
 def _goes_on(row: int, number: int, table: CostTable, units: UnitStates) -> bool:
-    """True if a matmul's sums still lie in its array."""
+    """True if the sums to which a matmul adds still lie in its array."""
     return bool(table.mark[row] == KEEPS and table.chain[row] >= 0 and table.chain[row] == units.latest[number])
 
 
 @compiled
 def _met_at(edge: int, row: int, work: LoopWork, spans: SpanTable) -> int:
-    """When a dependence on an instruction of known end is met: at its end, unless the dependence needs it complete."""
+    """The cycle in which a dependence is met: the issue, end or completion of the instruction that it waits for."""
     source, kind = work.wait[edge], work.wait_kind[edge]
     if kind == MEET:
         return int(spans.issue[source])
@@ -66,7 +66,7 @@ def start_head(
     lines: Buses | None,
     launch: Launch,
 ) -> None:
-    """Starts an instruction: from here on its end is known, unless it is a transfer in banked memory."""
+    """Starts an instruction and sets its end, unless it is a transfer in banked memory, whose end comes later."""
     table, units, spans = work.table, launch.units, launch.spans
     number = spans.unit[row]
     _say_why(row, work, parts, lines, launch)
@@ -94,11 +94,11 @@ def start_head(
 
 @compiled
 def _say_why(row: int, work: LoopWork, parts: Parts, lines: Buses | None, launch: Launch) -> None:
-    """Notes when each constraint of an instruction that starts was met, and which was the last."""
+    """Records when each constraint of an instruction that starts was met, and which was met last."""
     table, units, shared, spans = work.table, launch.units, launch.shared, launch.spans
     met, by, number = launch.met, launch.by, launch.spans.unit[row]
     for cause in range(len(by)):
-        by[cause] = spans.issue_blocker[row]  # the constraint that its issue met last is the last one now too
+        by[cause] = spans.issue_blocker[row]  # the blocker if no later constraint follows
     if units.latest[number] >= 0:
         free = units.free[number]
         if parts.kinds.streams[table.kind[row]] and not _goes_on(row, number, table, units):
@@ -132,7 +132,7 @@ def _say_why(row: int, work: LoopWork, parts: Parts, lines: Buses | None, launch
 def _transfer(
     row: int, at: int, table: CostTable, parts: Parts, net: Network | None, lines: Buses | None, launch: Launch
 ) -> None:
-    """A transfer of a simple memory: its bytes pass the memory's bus, or those of its parts, and the network."""
+    """Starts a transfer of a simple memory: its bytes pass the bus, or the buses of several parts, and the network."""
     spans, waits = launch.spans, launch.waits
     if lines is None:
         sent = bus.serve(parts.bus, at, table.requested[row])
@@ -165,14 +165,14 @@ def granted(parts: Parts, lines: Buses | None, row: int, ready: int) -> int:
 
 @compiled
 def _source_of(number: int, parts: Parts) -> int:
-    """A unit's number as a source of memory requests: each core's units that may access the memory have one."""
+    """The source number of a unit: units that may access the memory are numbered as sources of requests."""
     units = parts.figures.units
     return number // units * parts.figures.asking + parts.kinds.source[number % units]
 
 
 @compiled
 def unit_of(source: int, parts: Parts) -> int:
-    """The unit of a source number."""
+    """The unit with a source number."""
     asking = parts.figures.asking
     return source // asking * parts.figures.units + parts.kinds.asker[source % asking]
 
@@ -192,7 +192,7 @@ def end_transfer(number: int, source: int, work: LoopWork, parts: Parts, banked:
 
 @compiled
 def _stream(row: int, number: int, preload: int, table: CostTable, units: UnitStates, spans: SpanTable) -> None:
-    """A matmul whose preload begins at `preload`: it streams once its weights are in and its array has room."""
+    """Starts a matmul whose preload begins at `preload`: it streams once its weights are in and its array has room."""
     moved_in = 0 if _goes_on(row, number, table, units) else table.preload[row]
     stream = max(preload + moved_in, spans.start[row])
     spans.phase[row] = stream

@@ -1,4 +1,4 @@
-"""The state of the event loop: a machine, its units, the issue stage of each core, a launch."""
+"""The state of the event loop: the machine's figures, its units, the issue stage of each core, and a launch."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from simulator.units.unit_table import OF_A_CORE, counts
 NEVER = 1 << 62
 MOST_WAITED = (1 << 31) - 1
 
-# How the loop returns
+# The results of the loop
 OVER, PAUSED, STUCK = 0, 1, 2
 
 
 class LoopWork(NamedTuple):
-    """A program's work for the machine: a row of costs for each instruction, and its dependences, edge by edge."""
+    """A program's work: a row of costs for each instruction, and the dependences as CSR (`wait_start`, `wait`)."""
 
     table: CostTable
     wait_start: I64
@@ -35,7 +35,7 @@ class Figures(NamedTuple):
     """The figures of the machine that the loop reads."""
 
     depth: int
-    """Instructions that wait in front of one unit."""
+    """The most instructions that wait in front of one unit."""
     window: int
     interval: int
     cores: int
@@ -46,7 +46,7 @@ class Figures(NamedTuple):
 
 
 class Kinds(NamedTuple):
-    """Columns with an entry for each kind of unit: see `units.unit.Unit`."""
+    """Columns with an entry for each kind of unit, except the last two: see `units.unit.Unit`."""
 
     first: I64
     """The kind's first unit among a core's units."""
@@ -55,9 +55,9 @@ class Kinds(NamedTuple):
     selection: I64
     streams: npt.NDArray[np.bool_]
     source: I64
-    """For each unit of a core: its place among those that access the memory, -1 if it does not."""
+    """For each unit of a core: its place among the units that access the memory, -1 if it does not."""
     asker: I64
-    """The unit at each such place."""
+    """For each place among the units that access the memory: the unit."""
 
 
 class Parts(NamedTuple):
@@ -75,18 +75,18 @@ class UnitStates(NamedTuple):
     """Columns with an entry for each unit of all cores."""
 
     queue: I64
-    """The instructions queued in front of it: a ring that begins at `head`."""
+    """The instructions queued in front of the unit: a ring that begins at `head`."""
     head: I64
     standing: I64
     free: I64
     latest: I64
-    """The instruction that it took last, -1 for none."""
+    """The instruction that the unit took last, -1 for none."""
     ready: I64
-    """When the head of its queue could start, -1 while not known."""
+    """The cycle in which the head of its queue can start, -1 while not known."""
     shadow: I64
-    """For an array: when it has room to preload the next tile while it streams."""
+    """For an array: the cycle from which it has room to preload the next tile while it streams."""
     backlog: I64
-    """Cycles of the instructions queued in front of it."""
+    """Cycles of the instructions queued in front of the unit."""
 
 
 class IssueStages(NamedTuple):
@@ -98,21 +98,21 @@ class IssueStages(NamedTuple):
     """1 while no queue has room for the next instruction."""
     freed: I64
     freed_by: I64
-    """When a place in a queue was last freed, and by which instruction."""
+    """The cycle in which a place in a queue was last freed, and (`freed_by`) the instruction that left it."""
     retired: I64
     base: I64
     length: I64
     turn: I64
-    """For each kind of unit: whose turn it is."""
+    """For each kind of unit: the unit whose turn it is, counted within the kind."""
 
 
 class Shared(NamedTuple):
-    """State that a launch has once, each an array of one."""
+    """The state that all cores of a launch share, each value an array of one."""
 
     bus_user: I64
     """The instruction that held the memory's bus last, -1 for none."""
     second_user: I64
-    """The one that held the second memory's bus last."""
+    """The instruction that held the second memory's bus last, -1 for none."""
     running: I64
     """Transfers in flight in banked memory."""
     begin: I64
@@ -126,16 +126,16 @@ class Launch(NamedTuple):
     stages: IssueStages
     shared: Shared
     order: I32
-    """Instructions core by core."""
+    """The instructions core by core, each core's in program order."""
     place: I32
     """An instruction's place in its core's order."""
     retired: I32
-    """For each instruction, the one of its core that is complete last, up to and including it in the core's order."""
+    """For each place in `order`: the instruction of its core, up to this place, that is complete last."""
     spans: SpanTable
     met: I64
-    """When each constraint was met: N x `Cause`."""
+    """N x `Cause`: the cycle in which each constraint was met."""
     by: I64
-    """By which instruction each was met, for the instruction being started."""
+    """By `Cause`: the instruction that met each constraint, for the instruction that is being started."""
     waits: I32
     """Cycles that an instruction waits while it holds its unit: see `spans.Wait`."""
 
@@ -166,7 +166,7 @@ def kinds_of(machine: Machine) -> Kinds:
 
 
 def about_to_begin(program: TileProgram, parts: Parts, spans: SpanTable, met: I64, waits: I32, begin: int) -> Launch:
-    """A launch of which nothing has been issued."""
+    """A launch in which no instruction has been issued yet."""
     rows, cores, units = len(program), parts.figures.cores, parts.figures.cores * parts.figures.units
     order = np.argsort(program.core, kind="stable").astype(np.int32)
     length = np.bincount(program.core, minlength=cores).astype(np.int64)

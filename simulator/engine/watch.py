@@ -1,7 +1,7 @@
 """Watches the compiled loop: a time limit, and a callback for progress.
 
-Machine code sees neither the clock nor Ctrl-C. So the loop runs in stretches and returns to Python after each, where
-the interpreter delivers pending signals and `Watch.look` reads the clock.
+Machine code sees neither the clock nor Ctrl-C. So the loop returns to Python after each stretch of events; there the
+interpreter delivers pending signals and `Watch.look` reads the clock.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from simulator.errors import SimulationStopped
 
 EVENTS = 1 << 15
-"""Events in a stretch: some tens of milliseconds, sooner than a person notices. Returning costs microseconds."""
+"""Events in a stretch. It takes some tens of milliseconds, which nobody notices; returning costs microseconds."""
 
 Progress = Callable[[int, int], None]
-"""Called with how many instructions have started, and how many there are."""
+"""A function that is called with the number of instructions that have started, and the number of all."""
 
 
 @dataclass
 class Watch:
-    """One simulation, as it goes on."""
+    """The limit, the callback and the progress of a running simulation."""
 
     seconds: float | None
     progress: Progress | None
@@ -30,11 +30,11 @@ class Watch:
     launch: int = 0
     kernel: str = ""
     before: int = 0
-    """Instructions of the launches that are over."""
+    """Instructions of the launches that have ended."""
     began: float = field(default_factory=time.monotonic)
 
     def look(self, started: int, cycle: int) -> None:
-        """Reports progress, `started` being of the current launch, and stops the run when its time is over."""
+        """Reports progress, and raises when the time limit is reached; `started` counts in the current launch."""
         done = self.before + started
         if self.progress is not None:
             self.progress(done, self.instructions)

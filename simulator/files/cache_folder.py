@@ -1,7 +1,7 @@
-"""The folder of all caches, whose contents can be made again; `ATEN_WORKBENCH_CACHE` moves it, a whole path.
+"""The folder of all caches; its contents can be made again. `ATEN_WORKBENCH_CACHE`, an absolute path, moves it.
 
-Each part of it (kernels, machine code, compiled simulators) takes `ATEN_WORKBENCH_CACHE_MB` at most; what was unused
-for longest goes first.
+Each part of the folder (kernels, machine code, compiled simulators) takes at most `ATEN_WORKBENCH_CACHE_MB`; the
+subfolders that were unused for longest are removed first.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from pathlib import Path
 from simulator.errors import BadSetting
 
 FOLDER = "ATEN_WORKBENCH_CACHE"
-"""Environment variable: where the folder is. A relative path would mean another folder in each working directory."""
+"""Environment variable with the path of the folder, which must be absolute: a relative one depends on where you are."""
 
 LIMIT = "ATEN_WORKBENCH_CACHE_MB"
-"""Environment variable: how many megabytes each part may take."""
+"""Environment variable with the most megabytes of each part."""
 
 USUAL_MEGABYTES = 256
 _MOST_MEGABYTES = 1 << 30
 
 _IN_USE_SECONDS = 24 * 3600
-"""A folder used within this time may be in use, by a process of another version of the sources."""
+"""A folder that was used within this time may still be in use by a process of another version of the sources."""
 
 
 def user_cache() -> Path:
@@ -41,12 +41,12 @@ def user_cache() -> Path:
 
 
 def _usual() -> Path:
-    named = os.environ.get("XDG_CACHE_HOME", "")  # whose standard has relative paths ignored
+    named = os.environ.get("XDG_CACHE_HOME", "")  # by its standard, relative paths are ignored
     return Path(named if os.path.isabs(named) else _home() / ".cache") / "aten-workbench"
 
 
 def _home() -> Path:
-    """The user's folder; where the system knows none, the temporary one."""
+    """The user's home folder; the temporary folder if the system knows no home."""
     try:
         return Path.home()
     except RuntimeError:
@@ -68,7 +68,7 @@ def limit_bytes() -> int:
 
 
 def bytes_in(folder: Path) -> int:
-    """Bytes of the files below a folder, without those that another process removes meanwhile."""
+    """The total size of the files below a folder, without files that another process removes meanwhile."""
     total = 0
     for where, _, names in os.walk(folder):
         for name in names:
@@ -78,9 +78,9 @@ def bytes_in(folder: Path) -> int:
 
 
 def drop_unused(folder: Path, pattern: str) -> None:
-    """Removes folders beside this one, those longest unused first, until all together keep to the limit.
+    """Removes folders of this pattern beside `folder`, the longest unused first, until all together keep to the limit.
 
-    The time of a folder is that of its last use. Folders that may be in use, or cannot be removed, stay.
+    The modification time of a folder is its last use. Folders that may be in use, or cannot be removed, stay.
     """
     room, now = limit_bytes() - bytes_in(folder), time.time()
     others: list[tuple[float, Path]] = []

@@ -1,9 +1,9 @@
-"""Numba's cache of a function on disk, in which nothing is ever an error.
+"""Numba's cache of a function on disk, which never raises: a damaged file counts as absent.
 
 Numba trusts its files, and raises at the first call that finds an index or machine code cut short, emptied or changed.
-So each file carries a checksum over its name and its bytes, at its end, where Numba does not look; a file that does not
-fit counts as absent, and newly compiled code takes its place. A failed write, as on a full disk, is one warning, and
-from then on nothing is kept. Code that Numba has compiled but cannot hand over is not kept.
+So each file ends in a checksum over its name and its bytes; Numba does not read that far. A file whose checksum does
+not fit counts as absent, and newly compiled code takes its place. After a failed write, as on a full disk, there is one
+warning, and nothing more is kept. Compiled code whose object code Numba cannot give out is not kept.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _CHECKSUM_BYTES = hashlib.sha256().digest_size
 
 
 class _WholeFiles(_files):  # pyright: ignore[reportUntypedBaseClass]
-    """The index of a function and its machine code, one file each type of processor."""
+    """The files of a function: its index, and its machine code for each type of processor. Each ends in a checksum."""
 
     def save(self, key: Any, data: Any) -> None:
         _files.save(self, key, (key, data))
 
     def load(self, key: Any) -> Any:
-        found = _files.load(self, key)  # of another key where two processes wrote an index at the same time
+        found = _files.load(self, key)  # two processes that wrote an index at once may leave code of another key
         return found[1] if found is not None and found[0] == key else None
 
     def _load_index(self) -> Any:
@@ -47,7 +47,7 @@ class _WholeFiles(_files):  # pyright: ignore[reportUntypedBaseClass]
     @contextmanager
     def _open_for_write(self, filepath: str) -> Generator[io.BytesIO, None, None]:
         if os.path.isdir(filepath) and not os.path.islink(filepath):
-            shutil.rmtree(filepath)  # which no file replaces
+            shutil.rmtree(filepath)  # a file cannot replace a folder
         written = io.BytesIO()
         yield written
         with _files._open_for_write(self, filepath) as file:
@@ -55,17 +55,17 @@ class _WholeFiles(_files):  # pyright: ignore[reportUntypedBaseClass]
 
 
 class _OnlyWhereAsked(caching.CompileResultCacheImpl):  # pyright: ignore[reportUntypedBaseClass]
-    """In the folder that is named. Numba's other places would be looked up by one source file, not by all of them."""
+    """Looks only in the named folder: Numba's other places go by one source file, not by all sources."""
 
     _locator_classes = (caching.UserProvidedCacheLocator,)
 
 
 class _FunctionCache(_function):  # pyright: ignore[reportUntypedBaseClass]
-    """The cache that Numba asks before it compiles a function, and gives the result to."""
+    """The cache that Numba asks before it compiles a function, and to which it gives the compiled code."""
 
     _impl_class = _OnlyWhereAsked
     writable = True
-    """Shared by all functions: a disk that is full for one of them is full."""
+    """False after a failed write. All functions share this flag: a disk that is full for one is full for all."""
 
     def __init__(self, function: Callable[..., object]) -> None:
         _function.__init__(self, function)
@@ -74,7 +74,7 @@ class _FunctionCache(_function):  # pyright: ignore[reportUntypedBaseClass]
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             return _function.load_overload(self, sig, target_context)
-        except Exception:  # whole, but nothing that this Numba or LLVM can read
+        except Exception:  # the file is whole, but this Numba or LLVM cannot read it
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -84,9 +84,7 @@ class _FunctionCache(_function):  # pyright: ignore[reportUntypedBaseClass]
             _function.save_overload(self, sig, data)
         except OSError as error:
             _tell(self._cache_path, error)
-        except (
-            RuntimeError
-        ):  # Numba has no object code of it at hand, which happens: the next process compiles it again
+        except RuntimeError:  # sometimes Numba lacks the object code: the next process compiles the function again
             return
 
 
@@ -94,7 +92,7 @@ def keep_on_disk(dispatcher: Any, folder: Path) -> None:
     """Makes Numba keep compiled code of `dispatcher` in the folder, and read it from there."""
     config = caching.config
     before = config.CACHE_DIR
-    config.CACHE_DIR = str(folder)  # read once, while the cache is made
+    config.CACHE_DIR = str(folder)  # Numba reads it only while the cache is made
     try:
         dispatcher._cache = _FunctionCache(dispatcher.py_func)
     except RuntimeError:  # Numba can make no folder there

@@ -1,4 +1,4 @@
-"""Checks of paths: only a regular file is read or replaced. A device has no end, and a pipe may never begin."""
+"""Checks of paths: only regular files are read or replaced. A device has no end, and a pipe may never send a byte."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _KINDS = {stat.S_ISFIFO: "a pipe", stat.S_ISSOCK: "a socket", stat.S_ISCHR: "a d
 
 
 def kind(path: str | os.PathLike[str]) -> str:
-    """The kind of a path that is no regular file, in words."""
+    """The kind of file that a path names, in words, if it is no regular file."""
     mode = os.stat(path).st_mode
     return next((name for fits, name in _KINDS.items() if fits(mode)), "no regular file")
 

@@ -1,4 +1,4 @@
-"""Records from a file's JSON, checked against their fields' types: a file may hold anything."""
+"""Reads records from a file's JSON and checks them against their fields' types, since a file may hold anything."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 R = TypeVar("R")
 
 _LARGEST = 2**62
-"""Whole numbers beyond it are none of ours, and would leave 64 bits with the next addition."""
+"""The largest whole number in our files; a larger one could overflow 64 bits at the next addition."""
 
 
 @cache
@@ -20,7 +20,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 def record(cls: type[R], row: object) -> R:
-    """The record whose `dataclasses.asdict` went through JSON; `ValueError` for anything else."""
+    """Rebuilds a record from its `dataclasses.asdict` as JSON gives it; raises `ValueError` for any other data."""
     names = {field.name for field in dataclasses.fields(cast(Any, cls))}
     fields = cast("dict[str, object]", row) if isinstance(row, dict) else {}
     if set(fields) != names:
@@ -29,7 +29,7 @@ def record(cls: type[R], row: object) -> R:
 
 
 def value(kind: Any, data: object, where: str) -> Any:
-    """A value of this type as JSON holds it."""
+    """Rebuilds a value of type `kind` from its JSON data; raises `ValueError`, with `where`, for any other data."""
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
         return None if data is None and type(None) in parts else value(parts[0], data, where)
@@ -46,7 +46,7 @@ def value(kind: Any, data: object, where: str) -> Any:
 
 
 def _is_text(data: object) -> bool:
-    """Half of a surrogate pair is a text to JSON, and none to whatever writes it out."""
+    """False for a text that cannot be encoded: JSON allows half of a surrogate pair, writing it out fails."""
     if isinstance(data, str):
         try:
             data.encode()

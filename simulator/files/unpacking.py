@@ -1,7 +1,7 @@
-"""Zips and arrays from untrusted files: read within bounds that are known before anything is unpacked.
+"""Reads zips and arrays from untrusted files, within bounds that are known before anything is unpacked.
 
-A zip states the unpacked length of each member. These are added up first, and no member is read beyond its length. A
-zip of ours holds each name once, stored or deflated, and nothing encrypted.
+A zip states the unpacked length of each member. The lengths are added up first, and no member is read beyond its
+length. A zip that the workbench writes holds each name once, stored or deflated, and nothing encrypted.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 MOST_BYTES = 1 << 30
-"""The most bytes of a file's arrays together: programs of two million instructions, the longest compiled, take 0.7 of
-it."""
+"""The most bytes of a file's arrays together. The longest programs that were compiled, of two million instructions,
+take 0.7 of this."""
 
 MOST_NESTING = 100
-"""The deepest nesting of objects and lists in JSON. A record's own fields take a dozen."""
+"""The deepest nesting of objects and lists that JSON may have. Our records nest a dozen deep."""
 
 _NPY_BEGINS = np.lib.format.MAGIC_PREFIX + bytes((1, 0))
 _KINDS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
@@ -28,15 +28,15 @@ _ENCRYPTED = 1
 
 
 class TooLarge(ValueError):
-    """A file would take more memory than files of its kind do."""
+    """Reading the file would take more memory than files of its kind may take."""
 
 
 class NotOurs(ValueError):
-    """A zip or an array has a form in which nothing of ours is written."""
+    """A zip or an array has a form that the workbench never writes."""
 
 
 def members_of(file: zipfile.ZipFile, most_bytes: int) -> dict[str, zipfile.ZipInfo]:
-    """The members of a zip, by name; raises if they would exceed `most_bytes`, or if it is no zip of ours."""
+    """The members of a zip, by name; raises if they unpack to more than `most_bytes`, or the zip is not ours."""
     found: dict[str, zipfile.ZipInfo] = {}
     for info in file.infolist():
         if info.filename in found:
@@ -51,23 +51,23 @@ def members_of(file: zipfile.ZipFile, most_bytes: int) -> dict[str, zipfile.ZipI
 
 
 def member(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """A member's bytes, of which there are as many as the zip says."""
+    """A member's unpacked bytes; raises if there are fewer or more than the zip states."""
     with file.open(info) as stream:
-        data = stream.read(info.file_size + 1)  # a length: without one, zipfile unpacks everything before it counts
+        data = stream.read(info.file_size + 1)  # without a length, zipfile would unpack everything first
     if len(data) != info.file_size:
         raise NotOurs(f"{info.filename!r} has {len(data)} bytes and not the {info.file_size} it should")
     return data
 
 
 def arrays_of(source: BinaryIO, most_bytes: int = MOST_BYTES) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of an npz. The sizes that headers claim are compared with the bytes before numpy allocates them."""
+    """The arrays of an npz. Compares the sizes in headers with the actual bytes before numpy allocates memory."""
     with zipfile.ZipFile(source) as file:
         found = members_of(file, most_bytes)
         return {name.removesuffix(".npy"): _array(name, member(file, info)) for name, info in found.items()}
 
 
 def unpacked_bytes(data: bytes) -> int:
-    """The unpacked bytes that a zip's members claim."""
+    """The number of bytes that a zip's members would have unpacked, by its headers."""
     with zipfile.ZipFile(io.BytesIO(data)) as file:
         return sum(info.file_size for info in file.infolist())
 
@@ -88,7 +88,7 @@ def _array(name: str, data: bytes) -> npt.NDArray[Any]:
 
 
 def check_nesting(data: object) -> None:
-    """Raises for nesting deeper than the workbench ever writes; it does not recurse itself."""
+    """Raises if JSON data is nested deeper than the workbench ever writes; the check itself is no recursion."""
     level: list[object] = [data]
     for _ in range(MOST_NESTING):
         level = [item for each in level for item in _items(each)]
@@ -104,7 +104,7 @@ def _items(data: object) -> list[object]:
 
 
 def inflated(data: bytes, most_bytes: int) -> bytes:
-    """Inflated data, if it is no longer than `most_bytes`."""
+    """Returns the inflated data; raises if it is longer than `most_bytes`."""
     unpacker = zlib.decompressobj()
     found = unpacker.decompress(data, most_bytes + 1)
     if len(found) > most_bytes:

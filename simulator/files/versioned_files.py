@@ -1,6 +1,6 @@
 """Versioned files: an npz of plain arrays with a JSON header inside; never a pickle.
 
-Writing is atomic: a reader sees the old file or the new one. Reading refuses what this version did not write.
+Writing is atomic: a reader sees the old file or the new one. Reading refuses files that this version did not write.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ Json = dict[str, Any]
 
 _HEADER = "header"
 _ABANDONED_SECONDS = 3600
-"""A temporary file this old belongs to nobody who is still writing."""
+"""The age from which a temporary file counts as left over: its writer no longer runs."""
 
 
 def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
     """Writes a file all or nothing: a reader sees the old one or the new one.
 
-    Where a link leads is replaced, not the link. A file that is there keeps its rights; a new one has the usual ones.
+    If the path is a link, its target is replaced, not the link. An existing file keeps its access rights; a new file
+    gets the usual rights.
     """
     target = check_folder(path)
     try:
@@ -49,9 +50,7 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
 
 def _replace(target: Path, data: bytes) -> None:
     rights = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
-    beginning = (
-        f".workbench-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}-"  # as short as any name may be
-    )
+    beginning = f".workbench-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}-"  # a hash: short
     _sweep(target.parent, beginning)
     temporary = target.with_name(beginning + secrets.token_hex(8))
     try:
@@ -69,7 +68,7 @@ def _replace(target: Path, data: bytes) -> None:
 
 
 def _sweep(folder: Path, beginning: str) -> None:
-    """Removes temporary files of killed writers of the same file; those of live writers are younger."""
+    """Removes temporary files that killed writers of the same file left; files of live writers are younger."""
     with contextlib.suppress(OSError):  # another process was faster, or the folder cannot be looked through
         for left in folder.glob(f"{beginning}*"):
             if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
@@ -77,7 +76,7 @@ def _sweep(folder: Path, beginning: str) -> None:
 
 
 def check_folder(path: str | os.PathLike[str]) -> Path:
-    """The place of a file of this path, at the end of all links; raises where no file can be written."""
+    """Returns the path with all links followed; raises `NoFolder` if no file can be written there."""
     if not os.fspath(path):
         raise NoFolder("nothing can be written: the path is empty. Name a file")
     target = Path(os.path.realpath(path))
@@ -99,11 +98,11 @@ def check_folder(path: str | os.PathLike[str]) -> Path:
 
 
 def _open_for_us(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)  # nobody else reads it before it has the rights that it will have
+    return os.open(path, flags, 0o600)  # no other user can read the file until `_replace` sets its final rights
 
 
 def pack(format: str, version: int, header: Json, arrays: Mapping[str, Array]) -> bytes:
-    """The contents of a file of `format` and `version`."""
+    """Returns the bytes of a file of `format` and `version` with this header and these arrays."""
     text = json.dumps({**header, "format": format, "version": version}, sort_keys=True)
     file = io.BytesIO()
     np.savez_compressed(file, **{_HEADER: np.frombuffer(text.encode(), np.uint8)}, **cast(Any, arrays))
@@ -139,11 +138,11 @@ def read(path: str | os.PathLike[str] | BinaryIO, format: str, version: int) -> 
 
 
 Layout = tuple[type, tuple[int | None, ...]]
-"""Element type and extents of an array; None is any extent."""
+"""Element type and extents of an array; an extent of None allows any."""
 
 
 def dtypes_of(record: type) -> dict[str, type]:
-    """Maps each array of a record to its element type, as the field's annotation says it."""
+    """Maps each array field of a record to the element type in its annotation."""
     hints = typing.get_type_hints(record)
     arrays = {name: hint for name, hint in hints.items() if typing.get_origin(hint) is np.ndarray}
     return {name: typing.get_args(typing.get_args(hint)[1])[0] for name, hint in arrays.items()}
@@ -165,6 +164,6 @@ def expect(path: object, arrays: Mapping[str, Array], wanted: Mapping[str, Layou
 
 
 def expect_starts(path: object, name: str, starts: Array, count: int) -> None:
-    """Raises unless `starts` divides `count` entries among its rows, in order."""
+    """Raises unless `starts` is a valid CSR index of `count` entries: from 0 to `count`, never falling."""
     if len(starts) == 0 or starts[0] != 0 or starts[-1] != count or np.any(np.diff(starts) < 0):
         raise FileFormatError(f"{path}: {name} does not divide {count} entries")

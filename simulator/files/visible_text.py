@@ -1,5 +1,5 @@
-"""Texts of files as a terminal may print them: what would move its cursor, colour it or turn the order of letters is
-replaced by a sign."""
+"""Makes texts from files safe to print: visible signs replace characters that would move a terminal's cursor, colour
+it or reverse the order of letters."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _SIGNS: Final = {
 }
 _ACTING: Final = re.compile(f"[{re.escape(''.join(map(chr, _SIGNS)))}]")
 _MAY_ACT: Final = re.compile(f"{_ACTING.pattern}|\\\\u(?:00|20)")
-"""In the text of a JSON file such characters may be written out as well."""
+"""Matches also the escapes, such as \\u001b, by which a JSON text may write these characters."""
 
 
 def of_json(text: str | bytes) -> Any:
-    """The data of a JSON text, with signs; `ValueError` or `RecursionError` if it is none."""
+    """The data of a JSON text, made visible; raises `ValueError` or `RecursionError` if the text is no JSON."""
     told = text.decode() if isinstance(text, bytes) else text
     data = json.loads(told)
     return visible(data) if _MAY_ACT.search(told) else data
 
 
 def visible(data: Any) -> Any:
-    """The same data, with signs in its texts."""
+    """The same data, with signs for the characters in its texts that act on a terminal."""
     if isinstance(data, str):
         return data.translate(_SIGNS) if _ACTING.search(data) else data
     if isinstance(data, dict):

@@ -1,8 +1,8 @@
-"""A memory: organisation, timing and controller of one DRAM channel, each figure with its source beside it.
+"""Memory files: organisation, timing and controller of one DRAM channel, each figure with its source.
 
-The shipped ones are text files in `memories/`, made like the machines': unpublished figures are in `assumed`. Timing is
-in cycles of the memory's own clock. At another clock, times of the cells and amplifiers stay the same in nanoseconds,
-and times of the buses (`BUS_FIGURES`) stay the same in cycles.
+The shipped memories are TOML files in `shipped_memories/`; `assumed` lists unpublished figures, as in machine files.
+Timing is in cycles of the memory's own clock. At another clock, times of the cells and amplifiers stay the same in
+nanoseconds, and times of the buses (`BUS_FIGURES`) stay the same in cycles.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ from simulator.machine.toml_text import parse_toml, read_text
 _FOLDER = Path(__file__).parent / "shipped_memories"
 
 BUS_FIGURES = ("burst", "column_to_column", "column_to_column_same_group", "read_to_write_gap", "activate_cycles")
-"""Figures that are cycles of the interface, whatever the clock."""
+"""The figures of buses: the same number of cycles at every clock."""
 
 FIELDS = {"Ch": "channel", "Ra": "pseudo-channel", "Bg": "group", "Ba": "bank", "Ro": "row", "Co": "column"}
-"""Fields of an address as mappings name them. Without a `Bg` a bank's group is the low part of `Ba`."""
+"""The names of an address's fields in a mapping. Without `Bg`, a bank's group is the low part of `Ba`."""
 
 _LEAST = {"bank_refresh": 0}
-"""The least value of a figure, if not 1."""
+"""The least value of each figure whose least value is not 1."""
 
 _POWERS_OF_TWO = ("request_bytes", "pseudo_channels", "bank_groups", "banks", "rows", "row_bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """One channel of DRAM. Unless a name says otherwise, figures from `burst` on are cycles from command to command."""
+    """One channel of DRAM. Figures from `burst` on are cycles from command to command, unless they say otherwise."""
 
     name: str
     standard: str
     clock_ps: int
 
     request_bytes: int
-    """One burst: the least that is read or written."""
+    """Bytes of one burst, the least that is read or written."""
     pseudo_channels: int
     bank_groups: int
     banks: int
-    """In each group."""
+    """Banks in each group."""
     rows: int
     row_bytes: int
     command_buses: int
-    """1: a command a cycle. 2: a command for rows and one for columns."""
+    """1: one command per cycle. 2: one command for rows and one for columns."""
     activate_cycles: int
-    """Cycles an ACT takes on its bus."""
+    """Cycles that an ACT takes on its command bus."""
 
     burst: int
-    """Cycles of the data bus for one request."""
+    """Cycles that the data of one request takes on the data bus."""
     read_latency: int
     """From RD to the first data."""
     activate_to_read: int
@@ -78,30 +78,30 @@ class Memory:
     activate_to_activate: int
     activate_to_activate_same_group: int
     four_activates: int
-    """Time in which a pseudo-channel may activate four rows at most."""
+    """Cycles in which a pseudo-channel may activate at most four rows."""
     write_to_read: int
     """From the last data written to RD."""
     write_to_read_same_group: int
     refresh: int
     """Cycles of a refresh of all banks of a pseudo-channel."""
     bank_refresh: int
-    """Cycles of a refresh of one bank; 0 if there is none."""
+    """Cycles of a refresh of one bank; 0 if the memory cannot refresh banks one by one."""
     refresh_interval: int
     read_to_write_gap: int
-    """Cycles without data between data read and data written."""
+    """Cycles without data when the data bus turns from reading to writing."""
 
     address: str
     """Fields of an address from the highest on: `FIELDS`. Below the lowest lie the bytes of a request."""
     channel_hash: str
-    """`none`; `xor`: the channel is the exclusive or of its field with all bits above it, as wide pieces; `all`: so
-    are pseudo-channel, bank group and bank."""
+    """`none`; `xor`: the channel is the exclusive or of its field with all bits above the field, in pieces as wide as
+    the field; `all`: pseudo-channel, bank group and bank are hashed likewise."""
     refreshes: str
-    """`all` banks of a pseudo-channel at once, which stops it; or `each` by itself, more often by the number of
-    banks."""
+    """`all`: all banks of a pseudo-channel are refreshed at once, which stops it; `each`: one bank at a time, in an
+    interval divided by the number of banks."""
     queue_entries: int
     """Entries of the read queue, and of the write queue."""
     drain_from: float
-    """Filled part of the write queue above which it is drained, although there are reads."""
+    """Filled part of the write queue above which writes go first although there are reads."""
     drain_to: float
     """Filled part of the write queue below which reads go first again."""
 
@@ -120,11 +120,11 @@ class Memory:
 
     @property
     def between_refreshes(self) -> tuple[int, int]:
-        """Cycles from one refresh to the next, and how many of them at least are gone: with fewer no request is served.
+        """Cycles between two refreshes, and the least that are needed there: with fewer no request is served.
 
-        All banks at once: a command for each pseudo-channel, of which the last takes its time. One bank: a PRE and a
-        refresh for each pseudo-channel, and as many for the commands of requests; or, where less remains, all of a
-        round, in which the bank is refreshed itself.
+        All banks at once: a command for each pseudo-channel, and the time of the last refresh. One bank at a time: a
+        PRE and a refresh for each pseudo-channel, and as many commands of requests; or, if that leaves less to spare, a
+        whole round of banks, in which a bank itself is refreshed once.
         """
         if self.refreshes == "all":
             return self.refresh_interval, self.refresh + self.pseudo_channels
@@ -133,7 +133,7 @@ class Memory:
         return min(next_bank, same_bank, key=lambda times: times[0] - times[1])
 
     def at_clock(self, clock_ps: Fraction) -> Memory:
-        """The same cells behind an interface of another clock."""
+        """The same memory with an interface of another clock."""
         ratio = self.clock_ps / clock_ps
         scaled: dict[str, int] = {}
         for name in timing_names():
@@ -157,17 +157,17 @@ def figure_names() -> tuple[str, ...]:
 
 
 def memory_names() -> tuple[str, ...]:
-    """The shipped memories."""
+    """The names of the shipped memories."""
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
 
 
 def is_file(name: str) -> bool:
-    """True if it is the path of a user's own memory, not the name of a shipped one."""
+    """True if `name` is the path of a memory file, not the name of a shipped memory."""
     return name.endswith(".toml")
 
 
 def load_memory(name: str) -> Memory:
-    """A shipped memory by name, or one of a file by its path, which ends in `.toml`."""
+    """Loads a shipped memory by its name, or a memory file by its path, which ends in `.toml`."""
     if is_file(name):
         return _from_file(Path(name))
     if name not in memory_names():
@@ -226,13 +226,13 @@ def _too_few_cycles(memory: Memory) -> Iterator[str]:
 
 
 def is_mapping(address: str) -> bool:
-    """True if a text names each field of an address once, `Bg` or not."""
+    """True if a text names each field of an address once; `Bg` may be missing."""
     parts = {address[at : at + 2] for at in range(0, len(address), 2)}
     return parts | {"Bg"} == set(FIELDS) and len(address) == 2 * len(parts)
 
 
 def wrong_controls(given: Mapping[str, str], bank_refresh: int) -> Iterator[str]:
-    """Says which settings a controller cannot have: address, hash and refreshes, by their names in the file."""
+    """Yields the impossible settings of a controller; `given` maps their names to address, hash and refreshes."""
     (address_name, address), (hash_name, hashed), (refresh_name, refreshes) = given.items()
     if not is_mapping(address):
         yield f"{address_name} = {address!r}: expected each of {', '.join(FIELDS)} once"
@@ -244,7 +244,7 @@ def wrong_controls(given: Mapping[str, str], bank_refresh: int) -> Iterator[str]
 
 
 def _mistakes(table: Mapping[str, Any]) -> Iterator[str]:
-    """Says which figures of a memory cannot be."""
+    """Yields a message for each impossible figure of a memory."""
     for field in dataclasses.fields(Memory):
         if field.name not in table:
             continue

@@ -1,4 +1,4 @@
-"""The place of each figure of a machine: its flat name, and the part and the field that hold it.
+"""The table of a machine's figures: for each flat name, the part and the field that hold the figure.
 
 The table is made from the records alone. Overrides, knobs, tables, traces and caches use flat names; code and machine
 files use the parts.
@@ -30,23 +30,23 @@ class Place:
     """The place of a figure: its part and its field."""
 
     part: str
-    """"" for a figure of the machine as a whole."""
+    """The name of the part; "" for a figure of the machine as a whole."""
     field: str
     kind: str
-    """Its type, as the record says it."""
+    """The figure's type, as the record annotates it."""
     may_be_zero: bool = False
     may_be_empty: bool = False
-    """A figure that is a number, and one that is a text: by its field's metadata."""
+    """`may_be_zero` is for numbers, `may_be_empty` for texts; the field's metadata sets them."""
     most: int = 0
-    """The most of what tables and pictures list one by one, with names and lanes; 0 for any other figure."""
+    """The largest value of a figure that counts things which tables and pictures list; 0 for other figures."""
     choices: tuple[str, ...] = ()
-    """All texts that it can be, where these are few."""
+    """All values of a text, if they are few."""
     form: str = ""
-    """The form of its values in words, where its type does not say it all."""
+    """The form of the values in words, if the type does not say it all."""
 
     @property
     def written(self) -> str:
-        """Its name in a machine file."""
+        """The figure's name in a machine file."""
         return f"[{self.part}] {self.field}" if self.part else self.field
 
 
@@ -99,7 +99,7 @@ def figures(machine: MachineRecord) -> dict[str, Figure]:
 
 
 def fields_from(figures: Mapping[str, Figure]) -> dict[str, Any]:
-    """The fields of a machine's record, parts and all, of all of its figures by flat names."""
+    """Makes the fields of a machine's record, with its parts, from all figures by flat names."""
     told = figures.get("name")
     for name in figures:
         if name not in PLACES:
@@ -112,7 +112,7 @@ def fields_from(figures: Mapping[str, Figure]) -> dict[str, Any]:
 
 
 def with_figures(machine: M, changed: Mapping[str, Figure]) -> M:
-    """The same machine with some figures replaced, of whatever kind its record is."""
+    """Returns the same machine, or other record of figures, with some figures replaced."""
     by_part = _grouped(changed)
     own = by_part.pop("", {})
     parts = {part: dataclasses.replace(getattr(machine, part), **given) for part, given in by_part.items()}
@@ -120,11 +120,11 @@ def with_figures(machine: M, changed: Mapping[str, Figure]) -> M:
 
 
 def _grouped(figures: Mapping[str, Figure]) -> dict[str, dict[str, Any]]:
-    """Part -> its fields."""
+    """Groups figures by flat names into part -> field -> value."""
     found: dict[str, dict[str, Any]] = {}
     for name, value in figures.items():
         place = PLACES[name]
         if place.kind == "int" and isinstance(value, float) and value.is_integer():
-            value = int(value)  # 480e9 is how people write it
+            value = int(value)  # people write 480e9 for a whole number
         found.setdefault(place.part, {})[place.field] = value
     return found

@@ -1,4 +1,4 @@
-"""Figures of a machine one by one: their kinds and allowed values."""
+"""Checks a single figure of a machine: its type and its allowed values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LARGEST, _LARGEST_RATE = 2**40, 2**60
 
 
 def choices_of(name: str, kind: str) -> tuple[Figure, ...]:
-    """All values that a figure can have, where these are few; `kind` as in `check_figure`."""
+    """All values that a figure can have, if they are few, else (); `kind` as in `check_figure`."""
     return (False, True) if kind == "bool" else PLACES[name].choices
 
 
@@ -37,9 +37,9 @@ def most_of(name: str) -> int:
 
 
 def check_figure(told: str, name: str, kind: str, value: object) -> None:
-    """Raises for a value that a figure cannot have; `kind` is its type as the record of the machine says it.
+    """Raises for a value that a figure cannot have; `kind` is the figure's type, as the machine's record annotates it.
 
-    `told` is the machine and the figure, as the user called it.
+    `told` names the machine and the figure in messages, as the user called it.
     """
     where = f"{told} = {value!r}"
     if kind == "str":

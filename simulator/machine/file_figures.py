@@ -21,33 +21,33 @@ class FileFigures:
     figures: Mapping[str, Figure]
     provenance: Provenance
     base: str | None = None
-    """The shipped machine that it takes all other figures from."""
+    """The shipped machine from which the file takes all other figures."""
     written: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Flat name -> how the file calls a figure, if it does so otherwise."""
+    """Flat name -> the file's name of a figure, if that is another."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """The provenance in one table, by the table's names of figures."""
+    """The provenance in one table of a file, by the figures' names in the table."""
 
     assumed: tuple[str, ...]
     fitted: Mapping[str, str]
     sources: Mapping[str, str]
 
     def kinds(self, name: str) -> list[str]:
-        """Which of the three kinds it gives a figure."""
+        """The kinds of provenance, of the three, that the table gives a figure."""
         held = (("`assumed`", self.assumed), ("[fitted]", self.fitted), ("[sources]", self.sources))
         return [kind for kind, names in held if name in names]
 
     def named(self) -> Iterable[tuple[str, str]]:
-        """(kind, figure) of all its entries."""
+        """(kind, figure) of all entries."""
         for name in dict.fromkeys((*self.assumed, *self.fitted, *self.sources)):
             for kind in self.kinds(name):
                 yield kind, name
 
 
 def origins_in(where: str, assumed: object, fitted: object, sources: object) -> Origins:
-    """The same from TOML; `where` is the file, and the table if there is one."""
+    """Reads the provenance in one table from TOML; `where` names the file and the table in messages."""
     if not isinstance(assumed, list) or not all(isinstance(each, str) for each in cast("list[object]", assumed)):
         raise MachineError(f"{where}: assumed = {assumed!r:.60}: expected a list of names of figures")
     tables = dict[str, dict[str, str]]()
@@ -62,7 +62,7 @@ def origins_in(where: str, assumed: object, fitted: object, sources: object) -> 
 
 
 def check_named(where: str, origins: Origins, set_here: Iterable[str]) -> None:
-    """Raises where a file gives the provenance of a figure that it does not set."""
+    """Raises if a file gives the provenance of a figure that it does not set."""
     known = tuple(set_here)
     for kind, name in origins.named():
         if name not in known:
@@ -71,7 +71,7 @@ def check_named(where: str, origins: Origins, set_here: Iterable[str]) -> None:
 
 
 def figure_of(told: str, value: object) -> Figure:
-    """A value that a figure may have; `told` is the file and the figure."""
+    """Returns `value` if it is a number or a text; `told` names the file and the figure in the error."""
     if not isinstance(value, int | float | str):
         raise MachineError(f"{told} = {value!r} is neither a number nor a text")
     return value

@@ -1,8 +1,8 @@
 """The machine: the checked parts of machine_record.py, and values derived from them.
 
-A machine is a frozen record of parts; machine_file.py reads those that are shipped, and a user's own. `m.vector.lanes`
-reads a figure; `m.vector_lanes`, its flat name, reads the same one. `m.provenance` says where each comes from, so that
-a reader of a result can see which of its premises are published, which fitted and which guessed.
+A machine is a frozen record of parts; machine_file.py reads the shipped machines and users' files. `m.vector.lanes`
+reads a figure; `m.vector_lanes`, its flat name, reads the same figure. `m.provenance` has the origin of each figure, so
+that a reader of a result can see which figures are published, which fitted and which guessed.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from simulator.machine.tile_form import Tile, tile_of
 Override = Figure | Sequence[Mapping[str, Figure]]
 
 _MOST_UNITS, _MOST_HOPS = 2**14, 2**20
-"""The most units of a machine, and links on all ways between them and the memory, that can be listed."""
+"""The most units of a machine, and the most links on all ways between units and memory together."""
 
 
-@dataclass(frozen=True, kw_only=True)  # with slots, assigning to a flat name would raise as if it were our fault
+@dataclass(frozen=True, kw_only=True)  # with slots, assigning to a flat name would raise a wrong error
 class Machine(MachineRecord):
     """One NPU: its figures, checked, and values derived from them."""
 
     own_memory: Memory | None = None
-    """The contents of the file of `dram_timing` when the machine was made. A machine keeps the contents, not the path:
-    the file may be edited, and a saved machine opened where there is none. None for a shipped memory."""
+    """The contents that the file of `dram_timing` had when the machine was made; None for a shipped memory. A machine
+    keeps the contents, since the file may be edited later, or missing where a saved machine is opened."""
 
     def __post_init__(self) -> None:
         for mistake in self._mistakes():
             raise MachineError(f"machine {self.name!r}: {mistake}")
 
     def _mistakes(self) -> Iterator[str]:
-        """Says what is wrong with the figures, each mistake in the place where its figures are known to be numbers."""
+        """Yields the mistakes in the figures; checks the types first, since later checks compute with the figures."""
         for part, record in {**PARTS, "provenance": Provenance}.items():
             if not isinstance(getattr(self, part), record):
                 yield f"{part} = {getattr(self, part)!r:.60}: expected a {record.__name__}"
@@ -71,7 +71,7 @@ class Machine(MachineRecord):
 
     @property
     def scratchpad_bytes(self) -> int:
-        """Lanes of each core, or of the one with the fewest."""
+        """Bytes of the scratchpad of each core, or of the smallest one if cores differ."""
         return self.scratchpad.bytes_per_lane * optional.CORES.fewest_lanes(self)
 
     @property
@@ -81,7 +81,7 @@ class Machine(MachineRecord):
 
     @property
     def shares(self) -> tuple[int, ...]:
-        """The core that each share of the work goes to that is spread over all cores."""
+        """For each share of the work that is spread over all cores, the core that gets it."""
         return optional.CORES.shares(self)
 
     @property
@@ -100,7 +100,7 @@ class Machine(MachineRecord):
 
     @property
     def bus_bytes_per_cycle(self) -> Fraction:
-        """Bytes a cycle that long streams get of the memory, or of a simple interconnect's ports to a simple memory."""
+        """Bytes per cycle that long streams get from the memory, or from the ports of a simple interconnect to it."""
         sustained = rounded(self.dram_bytes_per_cycle * Fraction(str(self.dram.stream_share)))
         if self.network.kind != "simple" or self.dram.kind != "simple":
             return sustained
@@ -108,14 +108,14 @@ class Machine(MachineRecord):
 
     @property
     def dram_latency_cycles(self) -> int:
-        """From a request leaving the DMA to its data: the way through the interconnect and the memory itself."""
+        """Cycles from a request's leaving the DMA queue until its data is there: interconnect and memory together."""
         return self.network.latency_cycles + cycles_of(self, self.dram.latency_ns)
 
     @property
     def way_to_banks_cycles(self) -> int:
-        """From a transfer's begin to its first request at a banked memory, and from its last data back.
+        """Cycles of the way from a transfer's begin to its first request at a banked memory, and of the way back.
 
-        The latency of the whole memory, less what the banks take by themselves.
+        This is the latency of the interconnect and the memory, without the part that the simulated banks take.
         """
         memory = self.named_memory
         by_banks = (memory.activate_to_read + memory.read_latency + memory.burst) * memory.clock_ps / 1000
@@ -123,17 +123,17 @@ class Machine(MachineRecord):
 
     @property
     def dram_block(self) -> Tile | None:
-        """The blocks in which tensors lie in DRAM; None where they lie row after row."""
+        """The block of rows and columns in which tensors lie in DRAM; None if they lie row after row."""
         return tile_of(self.dram.tile)
 
     @property
     def has_links(self) -> bool:
-        """True if there are links that are held by what they carry: see topology.py."""
+        """True if the interconnect is simulated link by link: see topology.py."""
         return self.network.kind != "simple" or self.memory_parts > 1
 
     @property
     def memory_parts(self) -> int:
-        """Number of parts of the memory, each with as many channels and as much of the bandwidth."""
+        """Number of parts of the memory, which have equally many channels and equal bandwidth."""
         return optional.memory_parts(self)
 
     @property
@@ -144,8 +144,10 @@ class Machine(MachineRecord):
 
     @property
     def named_memory(self) -> Memory:
-        """The memory of `dram_timing` as its file or the shipped one gives it. No file is read here: a machine may be
-        from somebody's file, which would choose what is read."""
+        """The memory of `dram_timing`, unchanged: `own_memory` or a shipped memory.
+
+        No user's file is read here, because a machine from an untrusted file would then choose which file is read.
+        """
         if self.own_memory is None and is_file(self.dram.timing):
             raise MachineError(
                 f"machine {self.name!r} is from a file that does not hold its memory, dram_timing = "
@@ -155,13 +157,13 @@ class Machine(MachineRecord):
 
     @property
     def dram_clock_ratio(self) -> Fraction:
-        """Cycles of the memory's clock in one of the machine's, with banked memory."""
+        """Cycles of a banked memory's clock in one cycle of the machine's clock."""
         return self.dram_bytes_per_cycle / (self.dram.channels * self.named_memory.bytes_per_cycle)
 
     def dram_slowdown(self, run: int, apart: int) -> float:
-        """The factor by which a transfer with runs so far apart takes longer than its bytes alone: rows must be opened.
+        """The factor by which opening rows lengthens a transfer whose runs of `run` bytes begin `apart` bytes apart.
 
-        A row serves the requests that lie in it, and meanwhile the next one opens. A simple memory has no rows.
+        While a row serves the requests that lie in it, the next row opens. A simple memory has no rows: 1.
         """
         if _whole("run", run) < 1 or _whole("apart", apart) < 0:
             raise MachineError(f"dram_slowdown({run}, {apart}): runs of 1 byte or more begin 0 bytes apart or more")
@@ -172,9 +174,9 @@ class Machine(MachineRecord):
         return max(1.0, memory.activate_to_activate / (memory.burst * requests))
 
     def check_dram(self) -> None:
-        """Raises for mistakes in the banks even if they are not simulated.
+        """Raises for mistakes in the figures of banks, even if the memory is simple.
 
-        Requests of simple memory may be of any size.
+        The request size is not checked, since requests of a simple memory may have any size.
         """
         memory, dram = self.named_memory, self.dram
         for mistake in self._mistakes_of_banks(memory):
@@ -193,7 +195,7 @@ class Machine(MachineRecord):
             yield f"dram_refresh_rate = {dram.refresh_rate}: {name} would be refreshed all the time"
 
     def _goes_with(self, memory: Memory) -> str:
-        """The figures that the machine would need for this memory."""
+        """The end of a message: the figures that the machine would need for this memory."""
         needed: dict[str, Figure] = {"dram_standard": memory.standard}
         if self.dram.kind == "banked":
             needed["dram_request_bytes"] = memory.request_bytes
@@ -201,7 +203,7 @@ class Machine(MachineRecord):
         return f"; it goes with {' and '.join(told)}"
 
     def banked_memory(self) -> Memory:
-        """One channel of the memory, at the clock that the machine's bandwidth means."""
+        """One channel of the memory with the machine's settings, at the clock that gives the machine's bandwidth."""
         memory, where = self.named_memory, f"machine {self.name!r} with banked memory"
         if memory.request_bytes != self.dram.request_bytes:
             raise MachineError(
@@ -244,10 +246,10 @@ class Machine(MachineRecord):
         return _whole("cycles", cycles) / self.clock_mhz
 
     def with_(self, **overrides: Override) -> Machine:
-        """The same machine with some figures replaced; their source is then `override`.
+        """Returns this machine with some figures replaced; their source is then `override`.
 
-        Some figures may be given as a list of tables, as `cores` with a table a core. A memory file is read when
-        `dram_timing` is given; else the memory stays as the machine has it.
+        A figure such as `cores` may be a list of tables, one for each core. With `dram_timing`, its memory file is
+        read; without it the memory stays unchanged.
         """
         replaced = _with_lists(self.name, overrides)
         for key in replaced:
@@ -265,13 +267,13 @@ class Machine(MachineRecord):
 
     @property
     def overrides(self) -> dict[str, Figure]:
-        """The figures that were replaced with `with_`, or in `load_machine`."""
+        """The figures that `with_` or `load_machine` replaced."""
         replaced = {name for name, source in self.sources if source == OVERRIDE}
         return {name: figure for name, figure in self.figures().items() if name in replaced and name != "name"}
 
     @property
     def label(self) -> str:
-        """The name for a reader: `tpu-v3 (vector_lanes=64)` where figures were replaced."""
+        """The name to show, with replaced figures: `tpu-v3 (vector_lanes=64)`."""
         return labelled(self.name, self.overrides)
 
     def __repr__(self) -> str:
@@ -283,7 +285,7 @@ class Machine(MachineRecord):
             """A figure by its flat name."""
             if name in PLACES:
                 return figure(self, name)
-            if hasattr(type(self), name):  # a property whose own code lacks something: let it say what
+            if hasattr(type(self), name):  # a property raised AttributeError in its own code: raise that error again
                 return object.__getattribute__(self, name)
             near = did_you_mean(name, (each for each in dir(self) if not each.startswith("_")))
             raise AttributeError(f"a machine has no {name!r}{near}", name=name, obj=self)
@@ -293,7 +295,7 @@ class Machine(MachineRecord):
 
 
 def _too_large(machine: MachineRecord) -> Iterator[str]:
-    """Says where a machine has more units, or more ways between them, than can be listed."""
+    """Yields a message if a machine has more units, or more links on the ways to its memory, than the limits above."""
     each = machine.dma.queues + machine.array.count + 2
     if machine.core.count * each > _MOST_UNITS:
         units = f"{each} units each (dma_queues, systolic_arrays, vector and scalar unit)"
@@ -309,7 +311,7 @@ def _too_large(machine: MachineRecord) -> Iterator[str]:
 
 
 def _with_lists(machine: str, overrides: Mapping[str, Override]) -> dict[str, Any]:
-    """Overrides as figures: a list of tables becomes the figures that it stands for."""
+    """Overrides as figures: a list of tables becomes the figures for which it stands."""
     replaced = dict[str, Any](overrides)
     for listed in optional.LISTED:
         given = overrides.get(listed.key)
@@ -326,7 +328,7 @@ def _with_lists(machine: str, overrides: Mapping[str, Override]) -> dict[str, An
 
 
 def _instead(key: str) -> str:
-    """Says which keys `with_` takes in place of one that is no flat name."""
+    """The end of a message: the keys that `with_` takes in place of a key that is no flat name."""
     if key in PARTS:
         flat = ", ".join(name for (part, _), name in FLAT_NAMES.items() if part == key)
         return (
@@ -344,9 +346,9 @@ def machine_from(
     anew: bool = False,
     reads: bool = True,
 ) -> Machine:
-    """The machine that `Machine.figures`, `.provenance` and `.own_memory` were taken from.
+    """Makes the machine with these figures, provenance and own memory.
 
-    If `anew`, it reads a memory file that was not read yet, unless not `reads`, and checks its memory.
+    If `anew`, checks the memory; if `reads` as well, loads the memory file of `dram_timing` when `memory` is None.
     """
     fields = fields_from(figures)
     timing = figures["dram_timing"]
@@ -359,7 +361,7 @@ def machine_from(
 
 
 def _whole(name: str, given: int) -> int:
-    """A whole number, if it is one; numpy's are."""
+    """Returns `given` if it is a whole number, Python's or numpy's; raises for anything else."""
     if not isinstance(given, Integral):
         raise MachineError(f"{name}={given!r:.60}: expected a whole number")
     return given

@@ -1,6 +1,6 @@
-"""Machines as files: the shipped ones in `shipped`, and a user's own, which name one of those as their base.
+"""Machines as files: the shipped machines in `shipped`, and users' files, which may name a shipped machine as base.
 
-A file has a table for each part (part_file.py), and says `version = 1`. Any other version is refused.
+A file has a table for each part (part_file.py) and `version = 1`. Any other version is refused.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _SHARED = "_all"
 
 
 def machine_names() -> tuple[str, ...]:
-    """The shipped machines."""
+    """The names of the shipped machines."""
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml") if path.stem != _SHARED))
 
 
 def load_machine(name: str | os.PathLike[str], /, **overrides: Override) -> Machine:
-    """A shipped machine by name, or one of a file by its path, with some of its figures replaced.
+    """Loads a shipped machine by its name, or a machine file by its path, and replaces some of its figures.
 
     `load_machine("tpu-v3", vector_lanes=64)`, `load_machine("mine.toml")`: a name that ends in `.toml` is a file.
     """
@@ -62,9 +62,9 @@ def _from_file(path: Path) -> Machine:
 
 
 def parse_machine(name: str, text: str, path: Path | None = None) -> Machine:
-    """The machine that a TOML text describes; `path` is the file it stands in, for messages.
+    """The machine that a TOML text describes; `path` is the file of the text, for messages.
 
-    Figures it does not give are those of the shipped machine it names as its `base`, else those of the shared file.
+    Figures that the text does not set come from the shipped machine that it names as `base`, else from the shared file.
     """
     where = f"machine file {str(path)!r}" if path else f"machine {name!r}"
     own = _read(where, name, text)
@@ -85,7 +85,7 @@ def _read(where: str, name: str, text: str) -> FileFigures:
 
 
 def _check_version(where: str, table: Table) -> None:
-    """Raises unless the file says the version that is read."""
+    """Raises unless the file has the version that this code reads."""
     if "version" not in table:
         raise MachineError(
             f"{where}: it says no version; write `version = {VERSION}` at the top, and a table for each part: [vector]"
@@ -99,7 +99,7 @@ def _check_version(where: str, table: Table) -> None:
 
 
 def _below(where: str, base: str | None) -> FileFigures:
-    """Figures that the file may omit."""
+    """The figures of the base, or of the shared file without a base: the file may omit these."""
     if base is None:
         return _read(f"machine {_SHARED!r}", _SHARED, (_FOLDER / f"{_SHARED}.toml").read_text("utf-8"))
     if base not in machine_names():
@@ -112,14 +112,14 @@ def _below(where: str, base: str | None) -> FileFigures:
 
 
 def _check_whole(where: str, own: FileFigures, figures: dict[str, Figure]) -> None:
-    """Raises for figures that neither the file nor its base gives."""
+    """Raises for figures that neither the file nor its base sets."""
     missing = [own.written.get(name, name) for name in PLACES if name not in figures]
     if missing:
         raise MachineError(f"{where} lacks {', '.join(missing)}; set them, or name a shipped machine as its `base`")
 
 
 def _as_written(message: str, own: FileFigures) -> str:
-    """A message with flat names of figures, followed by the file's own names of those that it sets."""
+    """Adds to a message the file's own names of the figures that the message names by flat names."""
     named = [name for name in dict.fromkeys(re.findall(r"\w+", message)) if name in own.figures]
     calls = [f"{name} is {own.written[name]}" for name in named if own.written[name] != name]
     return sentences(message, f"In the file {', '.join(calls)}") if calls else message

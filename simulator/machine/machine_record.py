@@ -15,7 +15,7 @@ from simulator.machine.provenance import Provenance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineRecord:
-    """One NPU. Figures are per core, but those of memory, interconnect and host link, which all cores share."""
+    """One NPU. Figures are per core, except those of memory, interconnect and host link, which all cores share."""
 
     name: str
     clock_mhz: float
@@ -35,17 +35,17 @@ class MachineRecord:
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """Figures that are not published: chosen, not known."""
+        """The figures that were chosen because nobody published them."""
         return self.provenance.assumed
 
     @property
     def fitted(self) -> tuple[tuple[str, str], ...]:
-        """(figure, by what and to which measurement) for those that were chosen to meet one."""
+        """(figure, by what and to which measurement it was fitted) for each fitted figure."""
         return self.provenance.fitted
 
     @property
     def sources(self) -> tuple[tuple[str, str], ...]:
-        """(figure, where it comes from) for all others."""
+        """(figure, where it comes from) for each published figure."""
         return self.provenance.sources
 
     @property
@@ -54,30 +54,30 @@ class MachineRecord:
 
     @property
     def macs_per_cycle(self) -> int:
-        """Products that all arrays of a core together add up in a cycle, at best: of factors that take one pass."""
+        """Products that all arrays of a core together add up in a cycle, at best: with factors that take one pass."""
         return self.array.count * self.array.rows * self.array.columns
 
 
 def cycles_of(machine: MachineRecord, nanoseconds: float) -> int:
-    """Whole cycles that so much time takes."""
+    """The number of nanoseconds in cycles of the machine, rounded up."""
     return math.ceil(Fraction(str(nanoseconds)) * machine.clock_khz / 10**6)
 
 
 def per_cycle(machine: MachineRecord, per_second: int) -> Fraction:
-    """A rate in cycles of the machine."""
+    """A rate per second as a rate per cycle of the machine."""
     return rounded(Fraction(per_second, 1000 * machine.clock_khz))
 
 
 def rounded(rate: Fraction) -> Fraction:
-    """A rate to one part in 10,000, so that the engine's integers never overflow."""
+    """Rounds a rate to a fraction with a denominator of at most 10,000, so that the engine's sums never overflow."""
     return rate.limit_denominator(10_000)
 
 
 def matmul_passes(machine: MachineRecord, factor_bytes: int) -> int:
-    """Counts the passes through an array of a product whose widest factor has so many bytes.
+    """Counts the passes through an array of a product whose widest factor has `factor_bytes` bytes.
 
-    No array is published to multiply numbers of 64 bits, so they are taken apart: into halves, whose products need all
-    their digits.
+    No published array multiplies numbers of 64 bits, so these are split into halves, whose products need all their
+    digits.
     """
     if factor_bytes <= parts.SINGLE_PASS_BYTES:
         return 1

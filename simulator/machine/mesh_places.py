@@ -1,4 +1,4 @@
-"""The routers of a mesh that figures name: "0,0 0,1" is column 0 of rows 0 and 1."""
+"""Reads figures that name routers of a mesh: "0,0 0,1" is column 0 of rows 0 and 1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PLACE = re.compile(r"[0-9]{1,6},[0-9]{1,6}")
 
 
 def check_places(where: str, text: str) -> None:
-    """Raises for a text that names no routers, of whatever mesh."""
+    """Raises unless the text is a list of routers; does not check that the mesh has them."""
     if not text.split():
         raise MachineError(f"{where}: it names no router; expected {PLACES_FORM}")
     for each in text.split():
@@ -24,7 +24,7 @@ def check_places(where: str, text: str) -> None:
 
 
 def places(machine: MachineRecord, name: str) -> list[Place]:
-    """The routers that a figure such as "0,0 0,1" names: column, then row."""
+    """The routers that a figure such as "0,0 0,1" names, as (column, row); raises if the mesh lacks one."""
     text = str(figure(machine, name))
     found = list[Place]()
     for each in text.split():

@@ -13,8 +13,8 @@
     [vector.sources]
     lanes = "data sheet, page 4"
 
-Each table says where its figures come from: in `sources`, in `fitted` (by what, and to which measurement), or as a name
-in `assumed`. Some figures may be given as a list of tables: `Listed` of optional/shape.py.
+Each table names the origin of its figures: a text in `sources`, a text in `fitted` (by what, and to which measurement),
+or the figure's name in `assumed`. Some figures may be a list of tables: `Listed` of optional/shape.py.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TOP = tuple(field for part, field in FLAT_NAMES if not part and field != "name"
 
 
 def read_parts(where: str, name: str, table: Table) -> FileFigures:
-    """The figures of such a file; `where` is the file, `name` the machine's."""
+    """The figures of a machine file; `where` names the file in messages, `name` is the machine's name."""
     base = table.get("base")
     if base is not None and not isinstance(base, str):
         raise MachineError(f"{where}: base = {base!r} is no name of a machine")
@@ -71,7 +71,7 @@ def read_parts(where: str, name: str, table: Table) -> FileFigures:
 
 
 def _section(where: str, part: str, table: Table) -> Table:
-    """The table of a part, empty if there is none; for the whole machine, the keys above all tables."""
+    """The table of a part, empty if the file has none; for part "", the keys above all tables."""
     if not part:
         return {key: value for key, value in table.items() if key not in PARTS and key not in _HEAD}
     section = table.get(part, {})
@@ -96,7 +96,7 @@ def _check_head(where: str, table: Table) -> None:
 
 
 def _figures_of(where: str, part: str, section: Table) -> dict[str, str]:
-    """Field -> flat name of the figures that a section sets, each value checked."""
+    """Checks each value in a section; returns field -> flat name of the figures that it sets."""
     fields = [field for each, field in FLAT_NAMES if each == part]
     found: dict[str, str] = {}
     for key, value in section.items():
@@ -111,7 +111,7 @@ def _figures_of(where: str, part: str, section: Table) -> dict[str, str]:
 
 
 def _instead(key: str, fields: Iterable[str]) -> str:
-    """A guess at the key that was meant by an unknown one: another of its table, or one of another table."""
+    """A guess at what an unknown key should be, for the message: a key of this table or of another one."""
     if key in PLACES and PLACES[key].part:
         return f": it is a flat name; in a file it is {PLACES[key].written}"
     near = did_you_mean(key, fields)
@@ -120,7 +120,7 @@ def _instead(key: str, fields: Iterable[str]) -> str:
 
 
 def _kind(at: str, part: str, field: str, origins: Origins) -> str:
-    """A figure's kind of provenance, of the three."""
+    """A figure's kind of provenance: `assumed`, `fitted` or `sources`. Raises unless there is exactly one."""
     kinds = origins.kinds(field)
     if len(kinds) > 1:
         raise MachineError(f"{at}: {field} stands in {' and in '.join(kinds)}; expected one of them")
@@ -134,7 +134,7 @@ def _kind(at: str, part: str, field: str, origins: Origins) -> str:
 
 
 def _check_sources(at: str, origins: Origins) -> None:
-    """Raises for a source that is a word for another kind of provenance, or says where none is."""
+    """Raises for a source that only says `assumed`, `fitted` or `override`."""
     for field, text in origins.sources.items():
         word = text.strip().partition(":")[0].strip().lower()
         if word in ("assumed", "fitted", OVERRIDE):
@@ -145,7 +145,7 @@ def _check_sources(at: str, origins: Origins) -> None:
 
 
 def _check_lists_once(where: str, table: Table) -> None:
-    """Raises where a list and one of the figures that it stands for are both given."""
+    """Raises if a file has both a list and one of the figures for which the list stands."""
     for listed in LISTED:
         for place in (PLACES[flat] for flat in listed.figures):
             section = cast("Mapping[str, object]", table.get(place.part, {}))

@@ -1,7 +1,7 @@
 """The origin of each figure of a machine: a source, a fit to a measurement, or an assumption.
 
-source      published, or told by somebody: where
-fitted      chosen so that a measurement of the machine is met: by what, to which measurement
+source      published, or learnt from somebody: a text says where
+fitted      chosen to meet a measurement of the machine: a text says by what, and which measurement
 assumed     chosen, because nobody published it
 """
 
@@ -16,18 +16,18 @@ OVERRIDE = "override"
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Each figure of a machine, but its name, stands in one of the three."""
+    """The origin of each figure of a machine except its name; each figure stands in one of the three fields."""
 
     assumed: tuple[str, ...] = ()
-    """Figures that are not published: chosen, not known."""
+    """The figures that were chosen because nobody published them."""
     fitted: tuple[tuple[str, str], ...] = ()
-    """(figure, by what and to which measurement)."""
+    """(figure, by what and to which measurement it was fitted)."""
     sources: tuple[tuple[str, str], ...] = ()
     """(figure, where it comes from)."""
 
     @staticmethod
     def of(assumed: Iterable[str], fitted: Mapping[str, str], sources: Mapping[str, str]) -> Provenance:
-        """In the order of names, so that equal machines are equal."""
+        """Makes a provenance with figures sorted by name, so that equal machines compare equal."""
         return Provenance(tuple(sorted(assumed)), tuple(sorted(fitted.items())), tuple(sorted(sources.items())))
 
     def told(self, name: str) -> str:
@@ -50,6 +50,6 @@ class Provenance:
         return Provenance.of((*self.assumed, *other.assumed), fitted, sources)
 
     def replaced(self, names: Iterable[str]) -> Provenance:
-        """The same where these figures were replaced."""
+        """This provenance after these figures were replaced: their source is `OVERRIDE`."""
         changed = {name: OVERRIDE for name in names}
         return self.without(changed).joined(Provenance.of((), {}, changed))

@@ -12,19 +12,19 @@ _TILE = re.compile(r"([1-9][0-9]{0,3})x([1-9][0-9]{0,3})")
 
 
 class Tile(NamedTuple):
-    """The extents of a block: `columns` along the axis on which a tensor's elements lie side by side."""
+    """The extents of a block: `columns` along the tensor's axis of smallest stride, `rows` along the next axis."""
 
     rows: int
     columns: int
 
 
 def check_tile(where: str, text: str) -> None:
-    """Raises for a text that names no block."""
+    """Raises unless the text names a block or is empty."""
     if text and not _TILE.fullmatch(text):
         raise MachineError(f"{where}: expected {TILE_FORM}")
 
 
 def tile_of(text: str) -> Tile | None:
-    """The block of a checked text; None for none."""
+    """The block that a checked text names; None for an empty text."""
     found = _TILE.fullmatch(text)
     return Tile(int(found[1]), int(found[2])) if found else None

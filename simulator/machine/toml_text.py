@@ -1,4 +1,4 @@
-"""TOML files of machines and memories: each mistake in reading one is a `MachineError` that names the file."""
+"""Reads TOML files of machines and memories; each mistake in a file raises a `MachineError` that names the file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from simulator.files.regular_files import check_readable
 from simulator.files.visible_text import visible
 
 _BYTE_ORDER_MARK = "\ufeff"
-"""Some editors begin a file with it; it is no part of the text."""
+"""A mark with which some editors begin a file; it is no part of the text."""
 _MOST_PARTS: Final = 100
 _LONG_KEY: Final = re.compile(rf"""(?:\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){{{_MOST_PARTS}}}""")
 _LARGEST: Final = 2**63
-"""TOML's whole numbers have 64 bits; Python reads longer ones, in hexadecimal of any length, and cannot print them."""
+"""The bound of TOML's whole numbers, which have 64 bits. Python reads longer ones, but cannot print very long ones."""
 
 
 def read_text(what: str, path: Path) -> str:
@@ -32,7 +32,7 @@ def read_text(what: str, path: Path) -> str:
 
 
 def toml_of(text: str) -> dict[str, object]:
-    """The table that a text describes; a ValueError for what is no TOML, or would take hours to read."""
+    """The table that a text describes; raises ValueError for a text that is no TOML or would take hours to read."""
     if _LONG_KEY.search(text):  # tomllib takes time with the square of a key's parts
         raise ValueError(f"a key of more than {_MOST_PARTS} parts")
     found: dict[str, object] = tomllib.loads(text.removeprefix(_BYTE_ORDER_MARK))
@@ -46,7 +46,7 @@ def toml_of(text: str) -> dict[str, object]:
 
 
 def parse_toml(where: str, text: str) -> dict[str, object]:
-    """The table that a text describes; `where` is the file."""
+    """The table that a text describes; raises `MachineError` if the text is no TOML. `where` names the file."""
     try:
         return toml_of(text)
     except (ValueError, RecursionError) as error:  # of TOML, and of numbers and nesting beyond what Python reads

@@ -1,7 +1,7 @@
-"""The links of an interconnect, and the way of each byte over them.
+"""The links of an interconnect, and the way of each byte over these links.
 
-A way leads from a DMA queue to a channel of the memory when it is written, and back when it is read; each link carries
-bytes in one direction. A core's scalar unit goes the ways of its first queue.
+A written byte goes from a DMA queue to a channel of the memory, a read byte goes back; each link carries bytes in one
+direction. A core's scalar unit uses the ways of the core's first queue.
 
     crossbar    queues are attached to `interconnect_ports` ports in turn; a port and a channel have a link to the
                 crossbar and one from it
@@ -9,7 +9,7 @@ bytes in one direction. A core's scalar unit goes the ways of its first queue.
                 routers of `mesh_queues` and `mesh_channels` in turn, each with links of its own. A byte goes along the
                 row of the router where it enters, then along the column (XY routing)
 
-Where the memory is divided into parts, ways lead over the links between these instead: optional/shape.py, `Links`.
+If the memory is divided into parts, ways lead over the links between the parts instead: optional/shape.py, `Links`.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ class Topology:
     """The links of a machine's interconnect, and the ways over them."""
 
     links: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
-    """(from, to) -> number."""
+    """(from, to) -> the link's number."""
     ways: list[list[list[tuple[int, ...]]]] = field(default_factory=list[list[list[tuple[int, ...]]]])
-    """The links of each way, by direction, source (the queues of a core, then its scalar unit) and channel."""
+    """The links of each way, by direction, source (a core's queues, then its scalar unit) and channel."""
     hops: list[list[int]] = field(default_factory=list[list[int]])
-    """Between routers, or over links between parts of the memory, by source and channel."""
+    """The hops of each way, by source and channel: its links between routers, or between parts of the memory."""
 
     def link(self, begin: str, end: str) -> int:
         return self.links.setdefault((begin, end), len(self.links))
 
     def widths(self, machine: MachineRecord) -> list[int]:
-        """Bytes a cycle of each link."""
+        """For each link, the bytes that it carries in a cycle."""
         own, between = machine.network.link_bytes_per_cycle, optional.links(machine)
         if between is None:
             return [own] * len(self.links)
@@ -53,8 +53,10 @@ def hop_cycles(machine: MachineRecord) -> int:
 
 
 def topology(machine: MachineRecord, asking: int) -> Topology:
-    """The links and ways of a machine whose interconnect has some, where so many units of each core ask the memory: its
-    DMA queues, and others that share the queues' places in turn."""
+    """The links and ways of a machine whose interconnect has links.
+
+    `asking` units of each core access the memory: its DMA queues, and others that share the queues' places in turn.
+    """
     found, between = Topology(ways=[[], []]), optional.links(machine)
     stations = _stations if between is None else between.stations
     for core in range(machine.core.count):

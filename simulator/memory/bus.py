@@ -1,8 +1,8 @@
-"""The bus of a memory that all cores share: that of a simple DRAM, and that of a second memory beside it.
+"""The bus of a memory that all cores share: of a simple DRAM, or of a second memory beside DRAM.
 
-Transfers hold the bus one after another, in the order they are granted. Time on it is kept in fractions of a cycle, so
-no bandwidth is lost to rounding. For a second memory, where the links of a network are not on the way, with size in
-bytes:
+Transfers hold the bus one after another, in the order in which they are granted. Its time is kept in fractions of a
+cycle, so no bandwidth is lost to rounding. For a second memory, whose transfers pass no links of a network, with size
+in bytes:
 
     a copy    granted + max(size / bytes per cycle of the bus, size / bytes per cycle of the queue) + latency
 """
@@ -19,15 +19,15 @@ from simulator.tileprogram.program import I64
 
 
 class Bus(NamedTuple):
-    """A memory with one bus as the event loop knows it; a machine without it has no transfer that asks for it."""
+    """The event loop's state of a memory with one bus. If a machine lacks the memory, no transfer asks for it."""
 
     latency: int
     """Cycles from a transfer's last byte on the bus to its destination, or to the answer that it is written."""
     cycle: int
     byte: int
-    """The length of a cycle, and of a byte's transfer, in a common unit."""
+    """`cycle` and `byte` are the lengths of a cycle and of a byte's transfer, in a common unit."""
     free: I64
-    """When the bus is free, in that unit: an array of one."""
+    """The time at which the bus is free, in that unit: an array of one."""
 
 
 def idle_bus(latency: int, bytes_per_cycle: Fraction) -> Bus:
@@ -42,7 +42,7 @@ def grant(of: Bus, ready: int) -> int:
 
 @compiled
 def serve(of: Bus, start: int, size: int) -> int:
-    """Begins a transfer at a granted cycle; returns when its last byte is on the bus."""
+    """Begins a transfer at a granted cycle; returns the cycle in which its last byte is on the bus."""
     begin = max(of.free[0], start * of.cycle)
     of.free[0] = begin + size * of.byte
     return -(-of.free[0] // of.cycle)

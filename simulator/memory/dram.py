@@ -2,9 +2,8 @@
 
 The engine asks in order of time, and is compiled for each of the two models, without the code of the other.
 
-**Simple.** Transfers hold the bus one after another, those first that were ready first, each as long as its whole
-requests take at the memory's bandwidth, or at what a simple interconnect lets through: a request a port and cycle. See
-bus.py:
+**Simple.** Transfers hold the bus one after another, first ready first served, each as long as its whole requests take
+at the memory's bandwidth, or through the ports of a simple interconnect: one request per port and cycle. See bus.py:
 
     a transfer alone     ceil(request bytes / bytes per cycle) + latency
     n transfers at once  ceil(n * request bytes / bytes per cycle) + latency
@@ -14,15 +13,15 @@ A memory that is divided into parts has a bus for each: several_buses.py.
 **Banked.** A transfer begins when its queue is free, and its end is unknown until its last request is done: the
 transfers of several queues compete for banks, request by request. So its begin returns no end, and the engine lets the
 memory `advance`: to the engine's next event, or to the end of a transfer if that comes first. The requests of a
-transfer (see units/request_addresses.py) reach all channels the latency of the interconnect after it began; each
-channel has a port of its own for each core, in which requests wait in the order their transfers began, takes one
-request a cycle of its clock, from the cores in turn, and knows nothing of the other channels.
+transfer (see units/request_addresses.py) reach all channels one latency of the interconnect after its begin. Each
+channel has one port per core, in which requests wait in the order in which their transfers began. A channel takes one
+request per cycle of its clock, from the cores in turn; channels do not depend on one another.
 
     a transfer           until the last of its requests is done, and no less than its queue and the interconnect take
 
-Channels advance one after another, in stretches of time in which no transfer can end and let another begin: a transfer
-with n requests left for a channel does not end in the next n cycles. Times are whole cycles of two clocks, whose ratio
-is a fraction of two integers.
+Channels advance one after another, in stretches of time in which no transfer can end, so that no other can begin: a
+transfer with n requests left for a channel does not end in the next n cycles. Times are whole cycles of two clocks,
+whose ratio is a fraction of two integers.
 """
 
 from __future__ import annotations
@@ -50,17 +49,17 @@ from simulator.units.request_addresses import Walks, no_walks
 from simulator.units.unit_table import asking
 
 STRETCH = 1 << 12
-"""Cycles after which `advance` comes back: a request a cycle in each of some tens of channels is some 10 ms."""
+"""Cycles after which `advance` returns: with a request per cycle in each of some tens of channels, after some 10 ms."""
 ON_THE_WAY = -2
 
 
 class MemoryFigures(NamedTuple):
-    """Those of the machine's memory that the event loop reads."""
+    """The figures of the machine's memory that the event loop reads."""
 
     banked: bool
     cycle: int
     byte: int
-    """Cycles of a banked memory's clock, and of the machine's, that take the same time."""
+    """`byte` cycles of a banked memory's clock take the same time as `cycle` cycles of the machine's clock."""
     request: int
     way: int
     """Cycles of the machine from a transfer's begin to its first request at a banked memory."""
@@ -70,13 +69,13 @@ class MemoryState(NamedTuple):
     """The state of a banked memory that changes, each value an array of one."""
 
     reached: I64
-    """The cycle of a banked memory up to which time has passed."""
+    """The cycle of the memory's clock up to which time has passed."""
     quiet: I64
-    """And the one until which nothing ends in it."""
+    """The cycle of the memory's clock before which no transfer ends."""
 
 
 class Banked(NamedTuple):
-    """The state of the banked model."""
+    """The state of a banked memory: its channels, and the transfers of a launch."""
 
     channels: Channels
     bits: I64
@@ -86,7 +85,7 @@ class Banked(NamedTuple):
     running: I64
     """For each source: 1 while one of its transfers is in flight."""
     pages: Pages | None
-    """By which addresses are translated."""
+    """The pages that translate addresses; None for a memory in one part."""
 
 
 def figures_of(machine: Machine) -> MemoryFigures:
@@ -102,7 +101,7 @@ def idle_state() -> MemoryState:
 
 
 def banked(machine: Machine) -> Banked | None:
-    """Fresh channels; None for a machine with simple memory."""
+    """The state of a machine's banked memory before its first transfer; None for a simple memory."""
     if machine.dram.kind == "simple":
         return None
     memory, sources = machine.banked_memory(), machine.core.count * asking(machine)
@@ -112,7 +111,7 @@ def banked(machine: Machine) -> Banked | None:
 
 
 def launched(before: Banked, machine: Machine, asked: Work, pages: Pages | None) -> Banked:
-    """The same channels, about to serve another launch's transfers, with room for exactly its requests."""
+    """Returns the same channels, prepared for another launch's transfers, with room for exactly its requests."""
     counts = request_counts(asked.walks, machine.dram.request_bytes)
     asked.table.requested[:] = counts * machine.dram.request_bytes
     columns = 2 if machine.has_links else 1
@@ -140,7 +139,7 @@ def begin_transfer(
 
 @compiled_apart
 def advance(memory: MemoryFigures, state: MemoryState, of: Banked, net: Network | None, until: int) -> int:
-    """Lets time pass up to a cycle or until a transfer ends; returns its unit's source, -1 if none did.
+    """Lets time pass up to a cycle or until a transfer ends; returns the source of that transfer, -1 if none ended.
 
     After a stretch of many cycles it returns `ON_THE_WAY`: call it again.
     """
@@ -162,12 +161,12 @@ def advance(memory: MemoryFigures, state: MemoryState, of: Banked, net: Network 
             for channel in range(len(of.channels.parts)):
                 part = of.channels.parts[channel, source]
                 most = max(most, part[Part.STOP] - part[Part.CURSOR])
-            least = most if most > 0 else of.channels.figures[READ_DATA]  # a request taken and not done is a read
+            least = most if most > 0 else of.channels.figures[READ_DATA]  # only a read is taken but not done
             quiet = min(quiet, state.reached[0] + least)
         state.quiet[0] = quiet
         if limit < quiet or limit <= state.reached[0]:
             return -1
-        way = memory.way * memory.byte // memory.cycle  # the next transfer's requests arrive so much later
+        way = memory.way * memory.byte // memory.cycle  # requests of a next transfer arrive no sooner
         reached = min(quiet + way, limit)
         state.reached[0] = min(reached, state.reached[0] + STRETCH)
         for channel in range(len(of.channels.parts)):
@@ -178,16 +177,17 @@ def advance(memory: MemoryFigures, state: MemoryState, of: Banked, net: Network 
 
 @compiled
 def ended(memory: MemoryFigures, of: Banked, source: int) -> int:
-    """The cycle at which the last request of a transfer that has ended was done."""
+    """The machine's cycle in which the last request of a source's ended transfer was done."""
     done = int(of.channels.sources[source, Source.DONE])
     return -(-done * memory.cycle // memory.byte)
 
 
 @compiled
 def waited(memory: MemoryFigures, of: Banked, source: int, waits: I32, for_memory: bool) -> None:
-    """Records the waits of a transfer that has ended: on the way there, and in the channel that was done last.
+    """Records the waits of a transfer that has ended: on its way, and in the channel that was done last.
 
-    In the machine's cycles. The memory was not waited for if the transfer's own unit was slower.
+    Waits are in the machine's cycles. With `for_memory` False the transfer's own unit was slower than the memory, so
+    only the way counts.
     """
     waits[Wait.INTERCONNECT] = memory.way
     if not for_memory:
@@ -206,9 +206,9 @@ def waited(memory: MemoryFigures, of: Banked, source: int, waits: I32, for_memor
 
 
 def statistics(memory: MemoryFigures, of: Banked | None, end: int) -> Statistics:
-    """Each channel's counters and bytes, when all it holds is done, and its cycles by state until a cycle.
+    """Each channel's cycles by state until cycle `end`, and its counters and bytes after all its requests are done.
 
-    Cycles are the machine's. Empty for a simple memory.
+    Cycles are the machine's. No channels for a simple memory.
     """
     if of is None:
         return Statistics(
@@ -237,15 +237,15 @@ def statistics(memory: MemoryFigures, of: Banked | None, end: int) -> Statistics
 
 @compiled
 def _to_memory(memory: MemoryFigures, cycle: int) -> int:
-    """The first cycle of the memory's clock that begins no sooner than a cycle of the machine's."""
+    """The first cycle of the memory's clock that begins no sooner than this cycle of the machine's clock."""
     return -(-cycle * memory.byte // memory.cycle)
 
 
 @compiled
 def ask(channels: Channels, bits: I64, source: int, begin: int, asked: I64) -> int:
-    """Gives a source requests to send from a cycle on, sorted by channel, in order; returns the most for one channel.
+    """Gives a source the requests of a transfer, sorted by channel; returns the most requests for one channel.
 
-    A request is the address it starts at, plus 1 if it writes.
+    A request is the address at which it starts, plus 1 if it writes.
     """
     for channel in range(len(channels.parts)):
         part = channels.parts[channel, source]

@@ -1,21 +1,20 @@
-"""The interconnect as links that bytes hold, one after another; machine/topology.py lists the links.
+"""The interconnect as links that carry one byte after another; machine/topology.py lists the links.
 
-A link is held by a byte for its part of a cycle, in the order in which packets are sent; it carries those of either
-direction over links of their own, and buffers in between have no end. A read holds the way back from its request on:
-queues request no faster than answers could come.
+Each byte takes its part of a cycle on a link, in the order in which packets are sent. Each direction has its own links,
+and the buffers between links are unlimited. A read takes the way back from its request on: queues request no faster
+than answers could come.
 
-    simple memory    a transfer is one packet. It has passed each of its links when all its bytes have, an equal part of
-                     them (of those in a part of memory) on the way of each channel, and is over no sooner than that:
+    simple memory    a transfer is one packet. Equal parts of its bytes (of its bytes in each part of the memory) take
+                     the ways of all channels. It ends no sooner than all bytes have passed all links:
                      granted + max(memory, queue, links) + latency + cycles of the longest way's hops
-    banked memory    a packet is `interconnect_packet_bytes`. A queue sends the next one when its own link has carried
-                     the last, so queues share their common links. A request comes to its channel when its bytes
-                     have passed all links, plus the latency of the interconnect and of its hops
+    banked memory    a packet is `interconnect_packet_bytes`. A queue sends the next packet when its own link has
+                     carried the last, so queues share their common links. A request comes to its channel when its
+                     bytes have passed all links, plus the latency of the interconnect and of its hops
 
-Some links may have a width of their own. On a way of such links alone, a source sends its packets as if the
-first one were its own; where a way has no link at all, packets do not wait for one another.
+Links between parts of the memory may have another width. If a way has only such links, a source sends its packets as if
+the first link were its own; if a way has no link at all, packets do not wait for one another.
 
-Times are counted in ticks, of which a byte takes as many on a link as the memory's clock has cycles in some of the
-machine's, so that all are whole numbers.
+Times are in ticks, chosen so that cycles of both clocks and the time of a byte on any link are whole numbers.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ from simulator.units.unit_table import asking
 
 
 class LinkFigures(NamedTuple):
-    """Those of the machine that links depend on, in ticks."""
+    """The machine's figures that determine the traffic on links; times are in ticks."""
 
     cycle: int
     memory_cycle: int
-    """Of the machine's clock and of a banked memory's."""
+    """`cycle` and `memory_cycle` are the ticks of a cycle of the machine's clock and of a banked memory's clock."""
     latency: int
     request: int
-    """Bytes."""
+    """Bytes of a request."""
     packet: int
-    """Requests."""
+    """Requests of a packet."""
     channels: int
 
 
@@ -56,29 +55,29 @@ class Network(NamedTuple):
 
     figures: LinkFigures
     way_start: I64
-    """The index in `way` at which the links of each direction, source and channel begin."""
+    """For each direction, source and channel: where the links of its way begin in `way`."""
     way: I64
     hops: I64
-    """Cycles of each source's way to each channel, beyond the latency of all."""
+    """Cycles of the hops on each source's way to each channel, beyond the latency of the interconnect."""
     byte: I64
     """For each link, the ticks of a byte."""
     free: I64
-    """For each link, the tick in which it is free."""
+    """For each link, the tick from which it is free."""
     carried: I64
     """For each link, the bytes it carried."""
     asked: I64
-    """For each instruction, bytes in requests that it reads and writes in each part of a simple memory."""
+    """For each instruction, the bytes in requests that it reads and writes in each part of a simple memory."""
     order: I64
-    """For each source's requests, in sending order: channel, and place among the source's requests."""
+    """For each source, its requests in sending order: channel, and place among the source's requests."""
     sent: I64
     number: I64
-    """For each source, the requests of its transfer that are sent, and all of them."""
+    """For each source, the number of its transfer's requests that are sent (`sent`), and of all (`number`)."""
     next: I64
     """For each source, the tick in which its next packet is sent."""
 
 
 def network(machine: Machine) -> Network | None:
-    """The idle network of a machine; None where there are no links."""
+    """The idle network of a machine; None for a machine without links."""
     if not machine.has_links:
         return None
     made = topology(machine, asking(machine))
@@ -112,8 +111,11 @@ def network(machine: Machine) -> Network | None:
 
 
 def launched(before: Network, machine: Machine, asked: Work) -> Network:
-    """The same network, about to carry what another launch asks for. Of a loop of accesses that reads and writes,
-    requests of a simple memory in one piece are taken to be in proportion to bytes."""
+    """Returns the same network, prepared for another launch.
+
+    For a simple memory in one part, the requests of a loop that reads and writes are divided in proportion to its
+    bytes.
+    """
     requested = asked.table.requested
     if machine.dram.kind == "banked":
         most = int(requested.max(initial=0)) // machine.dram.request_bytes
@@ -126,7 +128,7 @@ def launched(before: Network, machine: Machine, asked: Work) -> Network:
 
 @compiled
 def _pass(of: Network, direction: int, source: int, channel: int, size: int, at: int) -> int:
-    """Sends bytes over a way's links, from a tick on; returns the tick in which all have passed."""
+    """Sends bytes over a way's links from a tick on; returns the tick in which all have passed all links."""
     number = (direction * len(of.hops) + source) * of.figures.channels + channel
     passed = int(at)
     for place in range(of.way_start[number], of.way_start[number + 1]):
@@ -198,7 +200,7 @@ def _send(of: Network, channels: Channels, source: int) -> None:
 
 @compiled
 def _own_link(of: Network, direction: int, source: int, channel: int) -> int:
-    """The link of a way that is its source's own: the first there, the last back; -1 where it has no link."""
+    """The source's own link on a way: the first link there, the last one back; -1 if the way has no link."""
     number = (direction * len(of.hops) + source) * of.figures.channels + channel
     if of.way_start[number] == of.way_start[number + 1]:
         return -1

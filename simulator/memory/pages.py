@@ -1,7 +1,7 @@
-"""Pages of a memory that is divided into parts: which part holds each page, and where in it.
+"""Pages of a memory that is divided into parts: the part that holds each page, and the page's frame there.
 
-An address is translated to another, with the number of its part above it; a part spreads its frames over its own
-channels and banks.
+An address is translated to an address in a part, with the part's number in the bits above; a part spreads its frames
+over its own channels and banks.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class Pages(NamedTuple):
 
     shift: int
     part: I32
-    """Columns with an entry for each page; -1 while it has no place."""
+    """For each page, the part that holds it; -1 while it has no place. `frame` is the page's frame in the part."""
     frame: I32
 
 
 @compiled
 def translate(pages: Pages | None, requests: I64) -> None:
-    """Puts each request, an address plus 1 if it writes, where its page lies: part, frame, place in the page."""
+    """Translates requests, each an address plus 1 if it writes, in place: to part, frame and place in the page."""
     if pages is None:  # the compiler leaves the rest out: a memory in one part
         return
     within = (1 << pages.shift) - 1

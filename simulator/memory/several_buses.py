@@ -1,11 +1,11 @@
-"""The buses of a simple memory that is divided into parts: one for each, with its share of the bandwidth.
+"""The buses of a simple memory that is divided into parts: one for each part, with an equal share of the bandwidth.
 
-A transfer has a share on the bus of every part that it accesses. It is granted as soon as one of these buses is free;
-each carries its share behind those of earlier transfers. With share(p) in bytes of whole requests:
+A transfer has a share of bytes on the bus of every part that it accesses. It is granted as soon as one of these buses
+is free; each bus carries the transfer's share after the shares of earlier transfers. With share(p) in whole requests:
 
-    sent    the latest of  max(free(p), granted) + share(p) / (bytes per cycle / parts)  over all p that it asks
+    sent    the latest of  max(free(p), granted) + share(p) / (bytes per cycle / parts)  over all parts p with a share
 
-and all else as with one bus (see dram.py). Its waits count the time that its other buses delay it as `Wait.MEMORY_BUS`.
+All else is as with one bus (see dram.py). The delay of a transfer by its other buses counts as `Wait.MEMORY_BUS`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class Buses(NamedTuple):
 
     cycle: int
     byte: int
-    """The length of a cycle, and of a byte's transfer, in a common unit."""
+    """`cycle` and `byte` are the lengths of a cycle and of a byte's transfer, in a common unit."""
     free: I64
-    """For each bus, when it is free, in that unit."""
+    """For each bus, the time at which it is free, in that unit."""
     user: I64
-    """For each bus, the instruction of this launch that was granted it last, -1 for none."""
+    """For each bus, the instruction of this launch that used it last, -1 for none."""
     asked: I64
     """`Work.by_part`."""
 
 
 def buses(machine: Machine) -> Buses | None:
-    """The idle buses of a machine with several; None with a single bus or banked memory."""
+    """The idle buses of a machine with several; None for a single bus or banked memory."""
     parts = machine.memory_parts
     if parts == 1 or machine.dram.kind != "simple":
         return None
@@ -44,7 +44,7 @@ def buses(machine: Machine) -> Buses | None:
 
 
 def launched(before: Buses, asked: Work) -> Buses:
-    """The same buses, about to carry another launch's transfers."""
+    """Returns the same buses, prepared for another launch's transfers."""
     return before._replace(user=np.full_like(before.user, -1), asked=asked.by_part)
 
 
@@ -62,7 +62,7 @@ def granted_last(of: Buses, row: int) -> int:
 
 @compiled
 def _first(of: Buses, row: int) -> int:
-    """The bus that is free first, of those that carry a part of a transfer."""
+    """The bus that is free first, among the buses with a share of a transfer."""
     first = -1
     for bus in range(len(of.free)):
         asked = of.asked[row, 0, bus] + of.asked[row, 1, bus]
@@ -73,7 +73,7 @@ def _first(of: Buses, row: int) -> int:
 
 @compiled
 def serve(of: Buses, row: int, start: int) -> int:
-    """Begins a transfer at a granted cycle; returns when its last request is on its bus."""
+    """Begins a transfer at a granted cycle; returns the cycle in which its last request is on its bus."""
     sent = start
     for bus in range(len(of.free)):
         asked = of.asked[row, 0, bus] + of.asked[row, 1, bus]
@@ -87,7 +87,7 @@ def serve(of: Buses, row: int, start: int) -> int:
 
 @compiled
 def alone(of: Buses, row: int, start: int) -> int:
-    """When the last request of a transfer would be on its bus if all were free when it begins."""
+    """The cycle in which a transfer's last request would be on its bus if all buses were free at its begin."""
     most = 0
     for bus in range(len(of.free)):
         most = max(most, of.asked[row, 0, bus] + of.asked[row, 1, bus])
@@ -96,9 +96,9 @@ def alone(of: Buses, row: int, start: int) -> int:
 
 @compiled
 def waited_for(of: Buses, order: I64, starts: I64, out: I64) -> None:
-    """For transfers in the order of their grants: the one that each waited for before it began, -1 for none.
+    """Writes to `out` for each transfer, in the order of grants, the transfer for which it waited, -1 for none.
 
-    The buses must be idle, and are used.
+    `of` must have idle buses; this runs the transfers on them.
     """
     for place in range(len(order)):
         out[place] = granted_last(of, order[place])

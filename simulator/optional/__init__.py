@@ -1,1 +1,1 @@
-"""Optional hardware: a folder for each, the description that hangs it on the simulator, and the table of all."""
+"""Optional hardware: a folder for each kind, with a description of its hooks, and the table of all kinds."""

@@ -1,10 +1,11 @@
-"""The description of a kind of optional hardware: the hooks on which it hangs.
+"""The description of a kind of optional hardware: the hooks that the simulator calls for it.
 
-Engine, trace, audit and analyses go through the table of descriptions (feature_table.py) and know none of them by
-name. Each hook may be left out. What the compiled event loop does for optional hardware is a mechanism of its own that
-any may use: a second memory's bus, several buses of one memory, pages (simulator/memory), links of a network.
+Engine, trace, audit and analyses go through the table of descriptions (feature_table.py) and know no feature by name.
+Each hook may be left out. For optional hardware the compiled event loop has general mechanisms, which any feature may
+use: a second memory's bus, several buses of one memory, pages (simulator/memory), links of a network.
 
-A description is read wherever a trace is, so its file imports nothing that loads the compiler: hooks import that.
+Reading a trace loads all descriptions, so the file of a description imports no module that loads the compiler; hooks
+may import such modules when they are called.
 """
 
 from __future__ import annotations
@@ -26,19 +27,21 @@ if TYPE_CHECKING:
 
 
 class Followed:
-    """The state of a feature in one simulation, which calls it for each launch on the machine, in order."""
+    """The state of a feature in one simulation, which calls these methods for each launch of a program, in order."""
 
     def spare(self, number: int, launched: Launched, spared: Spared | None, via: U8 | None = None) -> Spared | None:
-        """The transfers of the next launch that spare DRAM, beyond those of earlier features of the table. `via` is the
-        column of a trace, where a launch that has run is computed again."""
+        """Adds this feature's instructions that spare DRAM in the next launch to `spared`, those of earlier features.
+
+        `via` is the column of the trace, if the work of a launch that has run is computed again.
+        """
         return spared
 
     def ask(self, number: int, program: TileProgram, asked: Work) -> Work:
-        """The work of the next launch, with what it asks of this hardware."""
+        """Returns the work of the next launch, with the columns added that this hardware needs."""
         return asked
 
     def pages(self) -> Pages | None:
-        """The pages by which addresses of this launch are translated, if they are."""
+        """The pages that translate the addresses of this launch; None if they are not translated."""
         return None
 
 
@@ -48,33 +51,33 @@ class SecondMemory:
 
     name: str
     bytes_per_cycle: Fraction
-    """0 where a machine has none."""
+    """0 if the machine has no second memory."""
     latency_cycles: int
 
 
 @dataclass(frozen=True, slots=True)
 class Spends:
-    """The counts of a feature in a table of energy: see analysis/energy.py."""
+    """A row of a feature in the table of energy: see analysis/energy.py."""
 
     unit: str
     kind: str
     figure: str
-    """The figure of the machine that it is counted in."""
+    """The machine's figure with the energy of one `kind`."""
     totals: tuple[str, ...]
-    """Those of `spans.TOTALS` that are counted."""
+    """The names of `spans.TOTALS` whose sum is counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """A trace whose invariants are checked, and what they are checked against."""
+    """A trace whose invariants are checked, and the data to check it against."""
 
     trace: TraceRecord
     works: Callable[[], Iterator[tuple[Work, Pages | None] | None]]
-    """The work of each launch, computed again, and its pages; None for a step on the host."""
+    """Computes each launch's work again, with its pages; None for a step on the host."""
     links: Sequence[Mapping[str, str | int | float]]
     """The links of the network: `stalls.links_of`."""
     unfinished: int
-    """Bytes that the whole memory may still have to move when a launch is over."""
+    """Bytes that the whole memory may still have to move when a launch has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,15 +86,15 @@ class Feature:
 
     name: str
     shape: Shape | None = None
-    """The half of the description that machines read themselves."""
+    """The hooks for making a machine: simulator/machine/optional/shape.py."""
     keyword: str = ""
-    """The argument of `simulate` that says what is asked of it beside launches, and its key in `TraceRecord.asked`."""
+    """The name of the feature's argument of `simulate`, which is also its key in `TraceRecord.asked`."""
     check: Callable[[Sequence[Any], Machine, int], None] = lambda asked, machine, launches: None
-    """Raises for what cannot be asked of a machine, in so many launches."""
+    """Raises if the machine cannot do what the argument asks, in so many launches."""
     follow: Callable[[Machine, Sequence[Any]], Followed] | None = None
-    """Begins a simulation, with what was asked."""
+    """Returns the feature's state at the begin of a simulation with these values of the argument."""
     second_memory: Callable[[Machine], SecondMemory] | None = None
-    """The second memory, which serves what `Followed.spare` says. One feature can have it."""
+    """The second memory, which serves the copies that `Followed.spare` marks. Only one feature can have this hook."""
     spends: tuple[Spends, ...] = ()
     violations: Callable[[Audited], Iterator[str]] = lambda audited: iter(())
-    """Invariants of a trace."""
+    """Yields the violations of the feature's invariants in a trace."""

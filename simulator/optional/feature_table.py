@@ -1,4 +1,4 @@
-"""The kinds of optional hardware that there are: a row each. Without its row and its folder one is gone."""
+"""The table of optional hardware, a row per kind. To remove a kind, remove its row and its folder."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ FEATURES: Final[tuple[Feature, ...]] = (
     Feature(name="uneven cores", shape=UNEVEN_CORES),
     CHIPLETS,
 )
-"""In the order in which they are told of a launch: what is left out is asked of nobody."""
+"""In the order in which their hooks are called for a launch: first the feature that skips instructions."""
 
 FeatureArguments = Mapping[str, Sequence[Any]]
 """The arguments of a simulation beside its launches, by `Feature.keyword`."""
 
 
 def check_asked(asked: FeatureArguments, machine: Machine, launches: int) -> None:
-    """Raises for what cannot be asked of a machine, or of no hardware that there is."""
+    """Raises if no feature has an argument of this name, or the machine cannot do what the argument asks."""
     for keyword, values in asked.items():
         if values and all(each.keyword != keyword for each in FEATURES):
             raise NotYetSupported(f"the argument {keyword}= of simulate", f"machine {machine.name!r}")
@@ -36,7 +36,7 @@ def check_asked(asked: FeatureArguments, machine: Machine, launches: int) -> Non
 
 
 def second_memory(machine: Machine) -> SecondMemory:
-    """The second memory of a machine; one that moves nothing where there is none."""
+    """The second memory of a machine; a memory of 0 bytes per cycle if it has none."""
     for each in FEATURES:
         if each.second_memory is not None:
             return each.second_memory(machine)

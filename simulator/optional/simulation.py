@@ -1,4 +1,4 @@
-"""Optional hardware in one simulation: all features are told of its launches, in the order of the table."""
+"""Optional hardware in one simulation: calls the hooks of all features for each launch, in the order of the table."""
 
 from __future__ import annotations
 
@@ -17,37 +17,39 @@ if TYPE_CHECKING:
 
 
 class Simulation:
-    """The state of all features in a simulation; `asked` has its arguments beside the launches."""
+    """The state of all features in a simulation; `asked` has the arguments of `simulate` for each feature."""
 
     def __init__(self, machine: Machine, asked: FeatureArguments) -> None:
         self._machine = machine
         self.followed = {
             each.name: each.follow(machine, asked.get(each.keyword, ())) for each in FEATURES if each.follow is not None
         }
-        """By the features' names."""
+        """The state of each feature, by its name."""
 
     def spared(self, number: int, launched: Launched, via: U8 | None = None) -> Spared | None:
-        """The transfers of the next launch that spare DRAM; None if there are none. `via` as in `Followed.spare`."""
+        """The instructions of the next launch that spare DRAM; None if there are none. `via` as in `Followed.spare`."""
         found: Spared | None = None
         for each in self.followed.values():
             found = each.spare(number, launched, found, via)
         return found
 
     def work(self, number: int, launched: Launched, spared: Spared | None) -> Work:
-        """The work of that launch."""
+        """The work of the launch for which `spared` was called last."""
         asked = work(launched.program, launched.addresses, self._machine, launched.indices, spared, launched.grids)
         for each in self.followed.values():
             asked = each.ask(number, launched.program, asked)
         return asked
 
     def pages(self) -> Pages | None:
-        """The pages by which addresses of that launch are translated; None if they are not."""
+        """The pages that translate the addresses of this launch; None if they are not translated."""
         return next((pages for each in self.followed.values() if (pages := each.pages()) is not None), None)
 
 
 def works(trace: TraceRecord, simulation: Simulation | None = None) -> Iterator[Work | None]:
-    """The work of each launch of a trace, None for a step on the host, computed again: it is large, and a trace does
-    not keep it. A given simulation is told of the launches."""
+    """Computes the work of each launch of a trace again, which is too large to keep; None for a step on the host.
+
+    `simulation` has the state of the features; without it a new one begins.
+    """
     simulation = simulation or Simulation(trace.machine, trace.asked)
     for index, (launched, rows) in enumerate(zip(trace.launches, trace.rows_by_launch, strict=True)):
         if isinstance(launched, HostCall):
@@ -58,7 +60,7 @@ def works(trace: TraceRecord, simulation: Simulation | None = None) -> Iterator[
 
 
 def works_and_pages(trace: TraceRecord) -> Iterator[tuple[Work, Pages | None] | None]:
-    """The same, with the pages of each launch."""
+    """Computes the work and the pages of each launch of a trace again; None for a step on the host."""
     simulation = Simulation(trace.machine, trace.asked)
     for asked in works(trace, simulation):
         yield asked and (asked, simulation.pages())

@@ -1,4 +1,4 @@
-"""The engine's record of each instruction, and the names of its waits."""
+"""Records of launches and of each instruction's span, and the names of causes, waits and counters."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from simulator.tileprogram.program_builder import ProgramBuilder
 
 
 class SpanTable(NamedTuple):
-    """The engine's record of each instruction; -1 while a time is not known."""
+    """The engine's record of each instruction, a column per field; -1 while a time is not known."""
 
     unit: I64
     start: I64
     end: I64
-    """When its unit is free."""
+    """The cycle in which the instruction's unit is free again."""
     done: I64
-    """When it is complete."""
+    """The cycle in which the instruction is complete."""
     phase: I64
-    """Between start and end: a matmul's first row enters, a transfer's last byte is on the bus."""
+    """A cycle between start and end: a matmul's first row enters, a transfer's last byte is on the bus."""
     issue: I64
     cause: I64
-    """The last constraint to be met, of `Cause`."""
+    """The constraint of the start that was met last: a `Cause`."""
     blocker: I64
-    """The instruction that met it, -1 for none."""
+    """The instruction that met this constraint, -1 for none."""
     issue_cause: I64
     issue_blocker: I64
-    """The same for its issue."""
+    """`issue_cause` and `issue_blocker` are the same for the instruction's issue."""
 
     @staticmethod
     def of(rows: int) -> SpanTable:
@@ -41,7 +41,7 @@ class SpanTable(NamedTuple):
 
 
 class Cause(IntEnum):
-    """The last constraint that an instruction waited for."""
+    """The last constraint that an instruction waited for; each docstring says how it is met."""
 
     LAUNCH = 0
     """Its launch began."""
@@ -50,23 +50,23 @@ class Cause(IntEnum):
     WINDOW = 2
     """An instruction `issue_window` places before it was complete."""
     QUEUE_FULL = 3
-    """There was room in a queue."""
+    """A queue had room for the instruction."""
     UNIT_BUSY = 4
     """Its unit was free."""
     BANDWIDTH = 5
-    """The memory was free. analysis/contention.py divides the wait by what the memory did meanwhile."""
+    """The memory was free. analysis/contention.py divides the wait by the bytes that the memory moved meanwhile."""
     WRITE_AFTER_READ = 6
-    """The bytes that it overwrites had been read."""
+    """Earlier instructions had read the bytes that this one overwrites."""
     WRITE_AFTER_WRITE = 7
-    """The bytes that it overwrites had been written."""
+    """Earlier instructions had written the bytes that this one overwrites."""
     REUSE = 8
-    """A buffer at the same address was no longer used."""
+    """The buffer that was at the same address before was no longer used."""
     ACCUMULATE = 9
     """The matmul before it in its K chain had streamed."""
     DATA = 10
-    """Its inputs were there."""
+    """Its inputs had been written."""
     BARRIER = 11
-    """All cores had come to where they meet."""
+    """All cores had reached the barrier."""
     SECOND_MEMORY = 12
     """The second memory was free: `common_memory` in files and tables."""
 
@@ -79,15 +79,14 @@ CAUSES = len(Cause)
 
 
 class Wait(IntEnum):
-    """Waits of an instruction while it held its unit: a transfer's, in the network, in a banked memory and on several
-    buses."""
+    """Waits of a transfer while it held its unit: in the network, in a banked memory and on several buses."""
 
     INTERCONNECT = 0
-    """The way to the memory."""
+    """Requests were on their way through the interconnect."""
     MEMORY_BUS = 1
-    """Data of other transfers moved: divided likewise."""
+    """Data of other transfers moved. analysis/contention.py divides this wait as it does `Cause.BANDWIDTH`."""
     MEMORY_ROW = 2
-    """A row was closed and another opened: bank conflicts, ACTs too close to others."""
+    """A row was being closed or opened: bank conflicts, ACTs that had to keep their distance from others."""
     MEMORY_BANK_GROUP = 3
     """A bank group takes its next request later than the bus does."""
     MEMORY_TURNAROUND = 4
@@ -105,8 +104,7 @@ WAITS = len(Wait)
 
 
 class Grid(NamedTuple):
-    """The rows and columns of a tensor in DRAM: columns along the axis whose elements lie side by side, rows along the
-    next."""
+    """The rows and columns of a tensor in DRAM: columns along the axis of smallest stride, rows along the next axis."""
 
     rows: int
     columns: int
@@ -114,25 +112,25 @@ class Grid(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """One run of a program: its arguments' DRAM byte addresses, and the launches whose results it reads."""
+    """One run of a program: its arguments' byte addresses in DRAM, and in `after` the launches that it depends on."""
 
     kernel: str
     program: TileProgram
     addresses: tuple[int, ...]
     after: tuple[int, ...] = ()
     indices: Mapping[int, I64] = field(default_factory=dict[int, I64])
-    """The known index tensors: argument -> the elements of its storage, from its base on. Addresses that follow from
-    other tensors are assumed."""
+    """The index tensors with known numbers: argument -> the elements of its storage, from its base on. Addresses that
+    depend on other tensors are assumed."""
     filled: Mapping[int, npt.NDArray[np.bool_]] = field(default_factory=dict[int, npt.NDArray[np.bool_]])
-    """The known nonzero elements of tensors, likewise: for machines that leave zeros out."""
+    """Argument -> True for each nonzero element of its storage. For machines that skip zeros; only known tensors."""
     grids: tuple[Grid | None, ...] = ()
-    """The rows and columns of each argument's tensor, for machines on which tensors lie in blocks; None for those of
-    one dim. Empty: all lie row after row."""
+    """The rows and columns of each argument's tensor, for machines on which tensors lie in blocks; None for tensors of
+    one dim. Empty if all tensors lie row after row."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostCall:
-    """One step on the host between two kernels: its bytes over the host link, its operations, and its bytes back."""
+    """One step on the host between two kernels: the bytes to the host, its operations there, and the bytes back."""
 
     kernel: str
     bytes_in: int
@@ -146,7 +144,7 @@ class HostCall:
 
     @property
     def program(self) -> TileProgram:
-        """Its way there, its work and its way back as three instructions, so that a trace holds them like others."""
+        """A program of three instructions, so that a trace has spans for the way there, the work, and the way back."""
         made = ProgramBuilder(self.kernel, ops=[OpInfo("host", 0, ())], origin_names=[self.kernel])
         for step in range(HOST_STEPS):
             waits = ((step - 1, DependenceKind.READ_AFTER_WRITE),) if step else ()
@@ -155,22 +153,22 @@ class HostCall:
 
 
 HOST_STEPS = 3
-"""Spans of a host call: to the host, on the host, back."""
+"""Number of spans of a host call: to the host, on the host, back."""
 
 HOST_UNIT = "host"
-"""Name of the unit that host calls run on; it is there only in a trace that has some."""
+"""Name of the unit that host calls run on; only a trace with host calls has this unit."""
 
 
 class Via(IntEnum):
     """The memory that a transfer used."""
 
     NONE = 0
-    """No transfer, or one within the scratchpad."""
+    """No transfer, or a transfer within the scratchpad."""
     DRAM = 1
     SECOND = 2
     """A second memory, beside DRAM: `common` in files and tables."""
     SKIPPED = 3
-    """None, as with all that is left out."""
+    """None: the instruction was skipped, since its data is zeros."""
 
     @property
     def label(self) -> str:
@@ -189,24 +187,25 @@ TOTALS = (
     "alu",
     "special",
 )
-"""Bytes asked of the DRAM, bytes it moved in whole requests, and those of them that lay in another part of it than the
-core's own; bytes asked of the second memory, bytes copied within the scratchpad, multiply-accumulates, element
-operations of the ALUs and of the special function units, vector and scalar."""
+"""The totals of a launch, in this order: bytes read and written in DRAM, bytes that the DRAM moved in whole requests,
+and the part of these in another part of the memory than the core's own; bytes read and written in the second memory;
+bytes copied within the scratchpad; multiply-accumulates; element operations of the ALUs and of the special function
+units, vector and scalar."""
 
 CHANNEL_COUNTERS = ("reads", "writes", "row_hits", "row_misses", "row_conflicts", "activates", "refreshes", "forwarded")
-"""Requests by direction; requests by what they found: their row, none, another; ACTs, refreshes of a pseudo-channel,
-reads answered from the write queue."""
+"""Counters of a channel: requests by direction; requests that found their row open, no row open, another row open;
+ACTs; refreshes of a pseudo-channel; reads answered from the write queue."""
 
 CHANNEL_CYCLES = (
     "transfer_cycles", "row_cycles", "bank_group_cycles", "turnaround_cycles", "refresh_cycles", "command_cycles",
     "idle_cycles", "queue_full_cycles",
 )  # fmt: skip
-"""States of a channel: data moved, the oldest request waited (`Wait` says for what), nothing was queued. These add up
-to the makespan; besides them, cycles in which requests stood before a full queue."""
+"""Cycles of a channel by state: data moved; the oldest request waited, by reason (see `Wait`); nothing was queued.
+These add up to the makespan. The last column counts cycles in which requests stood before a full queue."""
 
 
 class Statistics(NamedTuple):
-    """Statistics of a banked memory's channels; no channels with a simple one."""
+    """Statistics of a banked memory's channels; a simple memory has no channels here."""
 
     channels: I64
     """C x `CHANNEL_COUNTERS`."""
@@ -215,4 +214,4 @@ class Statistics(NamedTuple):
     channel_bytes: I64
     """C x piece of time."""
     channel_times: I64
-    """The cycles in which the pieces of time begin, and the end of the last."""
+    """The cycles in which the pieces of time begin, and the end of the last piece."""

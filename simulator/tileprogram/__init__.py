@@ -1,1 +1,1 @@
-"""The tile program: its instructions, boxes and slots, their dependences, and the verifier."""
+"""The tile program: its instructions, boxes and slots, the dependences between instructions, and the verifier."""

@@ -1,9 +1,9 @@
 """Barriers: where cores meet.
 
 A core comes to a BARRIER when all its earlier instructions are complete. It goes on when all cores of the meeting have
-come and the signal of the last one has crossed the interconnect. BARRIERs of one op in one iteration are one meeting,
-and their extent says how many cores it takes. So an instruction after a meeting starts after all instructions of these
-cores before it.
+come and the signal of the last core has crossed the interconnect. BARRIERs of one op in one iteration are one meeting;
+their extent is the number of cores that must come. So an instruction after a meeting starts after all instructions of
+these cores before the meeting.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def meetings(program: TileProgram) -> list[list[int]]:
 
 
 def meeting_of(program: TileProgram) -> dict[int, list[int]]:
-    """The meeting that each BARRIER belongs to."""
+    """BARRIER -> its meeting, the list of all its BARRIERs."""
     return {row: meeting for meeting in meetings(program) for row in meeting}
 
 
 def violations(program: TileProgram) -> Iterator[str]:
-    """Meetings to which a core comes twice, or to which more cores come than they are for."""
+    """Yields meetings whose BARRIERs differ in their number of cores, and meetings with too many or repeated cores."""
     for meeting in meetings(program):
         cores, sizes = program.core[meeting].tolist(), program.extent[meeting, 0].tolist()
         if len(set(sizes)) > 1:
@@ -39,7 +39,7 @@ def violations(program: TileProgram) -> Iterator[str]:
 
 
 class Crossed:
-    """The BARRIERs before an instruction, found while a program is walked in order."""
+    """Finds the instructions that BARRIERs put before an instruction; call `before` for all instructions in order."""
 
     def __init__(self, program: TileProgram) -> None:
         self._program, self._meeting = program, meeting_of(program)
@@ -47,11 +47,11 @@ class Crossed:
         self._last: dict[int, list[int]] = {}
 
     def before(self, index: int) -> list[int]:
-        """The instructions that a BARRIER puts before the next one: each is complete before it starts.
+        """The instructions that are complete before the next instruction, `index`, starts, because of BARRIERs.
 
-        For a BARRIER these are its core's instructions since the last one; for the last of a meeting in program order,
-        also the others of the meeting. For any other instruction they are its core's last BARRIER, and the last one of
-        that meeting.
+        For a BARRIER these are its core's instructions since its core's last BARRIER; for the last BARRIER of a meeting
+        in program order, also the others of the meeting. For any other instruction they are its core's last BARRIER,
+        and the last BARRIER of that meeting.
         """
         core = int(self._program.core[index])
         found = [row for row in self._last.get(core, ()) if row < index]

@@ -1,9 +1,9 @@
-"""An index from boxes to the things that touch them, without a scan of all boxes.
+"""An index from boxes to the things that touch them: finds near boxes without a scan of all.
 
-A grid of tiles has thousands of boxes that differ only in where they start, and whose first and last bytes say little:
-all columns of a matrix lie between its first and its last byte. So boxes of the same extents and strides are kept in
-cells as large as one of them, by their coordinates over the strides that a comparison with the box asked about would
-use (see `boxes`), and only the cells around it are searched. Boxes without coordinates are always compared.
+A grid of tiles has thousands of boxes that differ only in where they start, and first and last bytes hardly tell them
+apart: all columns of a matrix lie between its first and its last byte. So boxes of the same extents and strides are
+kept in cells as large as one box, by their coordinates over the strides that a comparison with the wanted box would use
+(see `boxes`), and only the cells around the wanted box are searched. Boxes without coordinates are always compared.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ T = TypeVar("T")
 Cell = tuple[int, ...]
 
 FEW = 8
-"""Up to so many boxes, comparing one by one is faster than a look-up."""
+"""The most boxes for which comparing one by one is faster than a look-up."""
 
 
 @dataclass(slots=True)
 class Nearby(Generic[T]):
-    """Things and the boxes they touch."""
+    """Things, by the boxes that they touch."""
 
     groups: dict[tuple[int, Dims], _Group[T]] = field(default_factory=lambda: {})
 
@@ -47,11 +47,11 @@ class Nearby(Generic[T]):
         ]
 
     def at(self, box: Box) -> list[T]:
-        """The things whose box is this very one."""
+        """The things whose box equals this box."""
         return self.groups[box.element, box.dims].items[box.first]
 
     def pop(self, box: Box) -> list[T]:
-        """The same, and removes them."""
+        """Removes the things whose box equals this box, and returns them."""
         group = self.groups[box.element, box.dims]
         if len(group.items) == 1:
             del self.groups[box.element, box.dims]
@@ -59,7 +59,7 @@ class Nearby(Generic[T]):
 
 
 class _Group(Generic[T]):
-    """Boxes that differ in their first byte only, kept by that byte."""
+    """Boxes that differ only in their first byte, kept by that byte."""
 
     def __init__(self, like: Box) -> None:
         self.like, self.length = like, like.end - like.first
@@ -96,7 +96,8 @@ class _Group(Generic[T]):
 
 @lru_cache(maxsize=65536)
 def _frame(element: int, own: Dims, others: Dims) -> tuple[tuple[int, ...], Dims, Dims]:
-    """The strides that two kinds of boxes are compared over, and the dims of both without gaps that do not count."""
+    """The strides over which two kinds of boxes are compared, and the dims of both kinds, filled as by
+    `boxes.filled`."""
     own_filled, others_filled = filled(own, others), filled(others, own)
     return strides_of(element, own_filled, others_filled), own_filled, others_filled
 
@@ -109,7 +110,7 @@ class _Grid:
         self.strides, self.dims = strides, dims
         self.extents = [extents.get(stride, 1) for stride in strides]
         self.cells: dict[Cell | None, set[int]] = {}
-        """First bytes by cell; under None those of boxes that have no coordinates."""
+        """Cell -> first bytes of its boxes; None -> first bytes of boxes without coordinates."""
         for first in starts:
             self.add(first)
 
@@ -123,7 +124,7 @@ class _Grid:
             del self.cells[cell]
 
     def around(self, asked: list[tuple[int, int]]) -> list[int] | None:
-        """First bytes of the boxes in the cells that could meet these coordinates; None when there are too many."""
+        """First bytes of the boxes in the cells that could meet these coordinates; None if there are too many cells."""
         sides = zip(asked, self.extents, strict=True)
         ranges = [range((low + 1) // extent - 1, high // extent + 1) for (low, high), extent in sides]
         if prod(map(len, ranges)) > len(self.cells):

@@ -1,17 +1,17 @@
-"""Boxes: the bytes that an operand touches, and the test whether two operands share any.
+"""Boxes: the bytes that an operand touches, and tests whether two operands share bytes.
 
-A box is a start and a list of (extent, stride) pairs. Two boxes are compared as boxes when both can be read as
+A box is a start and a list of (stride, extent) pairs. Two boxes are compared as boxes if both can be read as
 coordinates over the same strides: with strides S1 > S2 > ... > element, an address has one reading
 `c1*S1 + c2*S2 + ... + rest` as long as the inner coordinates of a box never reach as far as the next outer stride.
-In that reading the boxes are products of intervals, and meet exactly if all their intervals meet. A tile that is one
-row of a matrix (whose row dim was dropped) and a tile that is several rows are compared exactly this way. A box of
-every second column, say, is compared with a whole tile as if it had the columns between: the test may report an overlap
-that is not there, but never misses one. Boxes without such a reading, a reshaped view for instance, are compared by
-their first and last byte, as conservatively: two boxes that are said to overlap may have parts, both of which are said
-not to.
+In that reading the boxes are products of intervals, and share a byte exactly if all their intervals meet. A tile that
+is one row of a matrix (whose row dim was dropped) and a tile of several rows are compared exactly this way. A box of
+every second column, say, is compared with a whole tile as if it had the columns between: the test may report a false
+overlap, but never misses one. Boxes without such a reading, a reshaped view for instance, are compared by their first
+and last byte, which may also report false overlaps. So two boxes may be reported to overlap although all their parts
+are reported not to.
 
-`meet` and `holds` compare boxes run by run of contiguous bytes, which is exact, and slower. Boxes of two buffers that
-share an address have no strides in common, and are only compared that way.
+`meet` and `holds` compare boxes run by run of contiguous bytes, which is exact but slower. Boxes of two buffers that
+share an address have no strides in common, and are only compared this way.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def box_of(operand: Operand) -> Box:
 
 
 def elements_of(operand: Operand) -> I64:
-    """The place of each element of an operand, from the start of its argument's storage or of its slot."""
+    """The place of each element of an operand, in elements from the start of its argument's storage or of its slot."""
     places = np.array([operand.offset], np.int64)
     for extent, stride in zip(operand.shape, operand.strides, strict=True):
         places = (places[:, None] + stride * np.arange(extent)).reshape(-1)
@@ -64,12 +64,12 @@ def elements_of(operand: Operand) -> I64:
 
 
 def bytes_of(operand: Operand) -> I64:
-    """The place of each byte of an operand, likewise."""
+    """The place of each byte of an operand, from the start of its argument's storage or of its slot."""
     return (elements_of(operand)[:, None] * operand.element_bytes + np.arange(operand.element_bytes)).reshape(-1)
 
 
 def in_pieces(pieces: npt.NDArray[np.bool_], size: int, program: TileProgram, operand: int) -> npt.NDArray[np.bool_]:
-    """A view of the pieces, of so many bytes each, that an operand of a program touches."""
+    """A view of the `pieces`, of `size` bytes each, that an operand of a program touches."""
     wide = int(program.element_bytes[operand]) // size
     shape = [*program.shape[operand].tolist(), wide]
     strides = [*(stride * wide for stride in program.strides[operand].tolist()), 1]
@@ -80,14 +80,14 @@ def overlap(a: Box, b: Box) -> bool:
     """True if two boxes of one argument or slot share a byte; see the module's docstring for when it is exact."""
     if a.end <= b.first or b.end <= a.first:
         return False
-    if a == b:  # most often: a tile is read where it was written
+    if a == b:  # the most frequent case: a tile is read as it was written
         return True
     spans = _coordinates(a, b)
     return spans is None or all(low_a <= high_b and low_b <= high_a for (low_a, high_a), (low_b, high_b) in spans)
 
 
 def surely_overlap(a: Box, b: Box) -> bool:
-    """True if two boxes of one argument or slot share a byte: always exact, and slow where coordinates are not."""
+    """True if two boxes of one argument or slot share a byte: always exact, but slow if coordinates are not exact."""
     exact = filled(a.dims, b.dims) == a.dims and filled(b.dims, a.dims) == b.dims and _coordinates(a, b) is not None
     return overlap(a, b) and (exact or meet(a, b))
 
@@ -103,7 +103,7 @@ def covers(a: Box, b: Box) -> bool:
 
 
 def without(a: Box, b: Box) -> Box:
-    """`a` without an end of it that `b` surely holds; `a` itself where the rest would be no box."""
+    """Returns `a` without the end that `b` surely holds; `a` itself if the rest would be no box."""
     spans = _coordinates(a, b) if _filled(b, a) is b else None
     if spans is None:
         return a
@@ -123,7 +123,7 @@ def without(a: Box, b: Box) -> Box:
 
 
 def moved(box: Box, by: int) -> Box:
-    """The box as seen from `by` bytes lower."""
+    """Returns the box moved up by `by` bytes."""
     return replace(box, first=box.first + by, end=box.end + by)
 
 
@@ -162,7 +162,7 @@ def holds_together(boxes: Iterable[Box], b: Box) -> bool:
 
 
 def _within(inner_starts: I64, inner_ends: I64, starts: I64, ends: I64) -> bool:
-    """True if each of some runs lies in one of others, which are in order and apart."""
+    """True if each inner run lies in one of the other runs, which are in order and apart."""
     around = np.searchsorted(starts, inner_starts, side="right") - 1
     return bool(np.all(around >= 0) and np.all(ends[around] >= inner_ends))
 
@@ -187,7 +187,7 @@ Interval = tuple[int, int]
 
 @lru_cache(maxsize=65536)
 def _coordinates(a: Box, b: Box) -> list[tuple[Interval, Interval]] | None:
-    """Per stride, the coordinates of `a` and those of `b`; None when the strides do not give coordinates."""
+    """Per stride, the intervals of coordinates of `a` and of `b`; None if the boxes have no such coordinates."""
     if a.element != b.element:
         return None
     dims, other_dims = filled(a.dims, b.dims), filled(b.dims, a.dims)
@@ -199,7 +199,7 @@ def _coordinates(a: Box, b: Box) -> list[tuple[Interval, Interval]] | None:
 
 
 def filled(dims: Dims, others: Dims) -> Dims:
-    """A box's dims with the gaps filled that it leaves where one of the `others` walks the same axis in finer steps."""
+    """A box's dims, with a dim's gaps filled if one of the `others` walks the same axis in finer steps."""
     made = list(dims)
     for place, (stride, extent) in enumerate(dims):
         for fine, count in others:
@@ -214,12 +214,12 @@ def _filled(box: Box, other: Box) -> Box:
 
 
 def strides_of(element: int, dims: Dims, others: Dims) -> tuple[int, ...]:
-    """The strides, widest first, over which boxes of these dims have coordinates if they have any."""
+    """The strides, widest first, over which boxes of these dims may have coordinates."""
     return tuple(sorted({stride for stride, _ in (*dims, *others)} | {element}, reverse=True))
 
 
 def intervals(first: int, dims: Dims, strides: tuple[int, ...]) -> list[Interval] | None:
-    """The coordinates of a box over the strides; None if it has none."""
+    """The intervals of a box's coordinates over the strides; None if it has no coordinates."""
     extents = dict(dims)
     if len(extents) != len(dims):  # two dims of one stride: a diagonal, not a box
         return None
@@ -238,7 +238,11 @@ def intervals(first: int, dims: Dims, strides: tuple[int, ...]) -> list[Interval
 
 
 def distinct_boxes(program: TileProgram, operands: I64) -> tuple[I64, I64, I64]:
-    """The distinct boxes of one tensor's operands: an operand for each, its place, and each operand's box number."""
+    """The distinct boxes of one tensor's operands.
+
+    Returns an operand for each box, the place of that operand in `operands`, and for each operand the number of its
+    box.
+    """
     columns = program.offset[operands], program.element_bytes[operands]
     table = np.column_stack([*columns, program.shape[operands], program.strides[operands]])
     _, first, box = np.unique(table, axis=0, return_index=True, return_inverse=True)

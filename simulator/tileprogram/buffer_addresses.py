@@ -1,16 +1,16 @@
 """Places buffers in the scratchpad: side by side if they fit, else in turn at one address.
 
 A buffer is in use from the first instruction that touches it to the last, in program order. Buffers that are not in
-use at once may share bytes, but then the later one's first writers must wait for the last users of those bytes: a REUSE
-dependence, a wait that exists only for want of room. A pipeline that could have run ahead across the border of two
-loops stops there. So bytes are shared only where laying all buffers side by side would exceed the scratchpad, and then
-as harmlessly as possible:
+use at once may share bytes, but then the first writers of the later buffer must wait for the last users of those bytes:
+a REUSE dependence, a wait that exists only for want of room. A pipeline that could have run ahead across the border of
+two loops stops there. So bytes are shared only if all buffers side by side would exceed the scratchpad, and then in
+the layout that costs least:
 
-    gently    buffers in order of first use, each on unused bytes while there are any, then on those whose last use
+    gently    buffers in order of first use, each on unused bytes while there are any, then on the bytes whose last use
               lies furthest back
-    tightly   if that does not fit: largest buffers first, each as low as it goes
+    tightly   if the gentle layout does not fit: largest buffers first, each at the lowest free offset
 
-A program needs the peak of the layout it gets: of the tight one, if not even that fits.
+A program needs the peak of its layout: of the tight layout, if not even that fits.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from simulator.tileprogram.program import I64, Buffer, Space, TileProgram
 
 
 def placed(program: TileProgram, capacity: int) -> TileProgram:
-    """The program with its buffers laid out for a scratchpad of `capacity` bytes: itself, if they fit side by side.
+    """Returns the program with its buffers laid out for a scratchpad of `capacity` bytes, unchanged if they fit.
 
-    Otherwise it has new offsets, and dependences derived anew for the shared bytes.
+    Otherwise the result has new offsets, and dependences derived again for the shared bytes.
     """
     if program.scratchpad_bytes <= capacity:
         return program
@@ -43,7 +43,7 @@ def placed(program: TileProgram, capacity: int) -> TileProgram:
 
 
 def ordered(program: TileProgram) -> TileProgram:
-    """The program with its dependences derived anew, from what each instruction touches."""
+    """Returns the program with its dependences derived again from the operands of its instructions."""
     tracker = DependenceTracker(program.buffers)
     waits = [tracker.add(program.instruction(index)) for index in range(len(program))]
     starts = np.concatenate([[0], np.cumsum([len(each) for each in waits])]).astype(np.int64)
@@ -56,7 +56,7 @@ def ordered(program: TileProgram) -> TileProgram:
 
 
 def _of_one_core(program: TileProgram, core: int, capacity: int) -> dict[int, int]:
-    """Offsets of a core's buffers, by their numbers."""
+    """Buffer number -> offset, for the buffers of one core."""
     numbers = [number for number, buffer in enumerate(program.buffers) if buffer.core == core]
     every = in_use(program)
     uses = [every[number] for number in numbers]
@@ -78,7 +78,7 @@ class Use:
 
 
 def in_use(program: TileProgram) -> list[Use]:
-    """When each buffer of a program is in use."""
+    """For each buffer of a program, its size and the instructions between which it is in use."""
     owner = program.owners()
     here = program.space == Space.SCRATCHPAD
     first: I64 = np.full(len(program.buffers), len(program))
@@ -92,9 +92,9 @@ def in_use(program: TileProgram) -> list[Use]:
 
 
 def check_fit(program: TileProgram, capacity: int, advice: str = SMALLER) -> None:
-    """Raises `DoesNotFit` if the buffers, as they lie, need more than `capacity` bytes.
+    """Raises `DoesNotFit` if the buffers, at their offsets, need more than `capacity` bytes.
 
-    It names the buffers to shrink: those in use at the peak, or all if none share bytes.
+    The error names the buffers to shrink: the buffers in use at the peak, or all if none share bytes.
     """
     if program.scratchpad_bytes <= capacity:
         return
@@ -107,7 +107,7 @@ def check_fit(program: TileProgram, capacity: int, advice: str = SMALLER) -> Non
 
 
 def in_use_at_once(program: TileProgram, core: int) -> list[Buffer]:
-    """A core's buffers at the instruction at which most bytes are in use: no layout needs fewer."""
+    """A core's buffers in use at the instruction with most bytes in use: every layout needs at least these bytes."""
     pairs = zip(in_use(program), program.buffers, strict=True)
     used = [(use, buffer) for use, buffer in pairs if buffer.core == core]
     moments = sorted({use.first for use, _ in used})
@@ -116,7 +116,7 @@ def in_use_at_once(program: TileProgram, core: int) -> list[Buffer]:
 
 
 def clashes(program: TileProgram) -> Iterator[tuple[Buffer, Buffer]]:
-    """Buffers that share bytes although both are in use at some instruction: one would overwrite the other."""
+    """Yields pairs of buffers that share bytes although both are in use at some instruction, which is an error."""
     pairs = sorted(zip(program.buffers, in_use(program), strict=True), key=lambda pair: (pair[0].core, pair[0].offset))
     for index, (low, use) in enumerate(pairs):
         for high, other in pairs[index + 1 :]:
@@ -127,7 +127,7 @@ def clashes(program: TileProgram) -> Iterator[tuple[Buffer, Buffer]]:
 
 
 def _gently(uses: Sequence[Use], capacity: int) -> dict[int, int] | None:
-    """Offsets within the capacity, fresh bytes first, then those that were last used longest ago; None if stuck."""
+    """Offsets by the gentle layout; None if a buffer finds no place within the capacity."""
     offsets: dict[int, int] = {}
     for number in sorted(range(len(uses)), key=lambda number: (uses[number].first, number)):
         choices = [
@@ -149,14 +149,14 @@ def _tightly(uses: Sequence[Use]) -> dict[int, int]:
 
 
 def _free(offsets: dict[int, int], uses: Sequence[Use], number: int) -> Iterator[int]:
-    """Offsets, at the border of a placed buffer, where a buffer meets no other that is in use with it."""
+    """Yields 0 and the ends of placed buffers, where buffer `number` would meet no buffer that is in use with it."""
     for offset in sorted({0, *(start + uses[other].size for other, start in offsets.items())}):
         if not any(uses[number].meets(uses[other]) for other in _below(offsets, uses, offset, number)):
             yield offset
 
 
 def _below(offsets: dict[int, int], uses: Sequence[Use], offset: int, number: int) -> Iterator[int]:
-    """Placed buffers that a buffer at `offset` would share bytes with."""
+    """Yields the placed buffers with which buffer `number` at `offset` would share bytes."""
     for other, start in offsets.items():
         if start < offset + uses[number].size and offset < start + uses[other].size:
             yield other

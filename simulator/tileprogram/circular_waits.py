@@ -8,9 +8,9 @@ _MOST_NAMED = 20
 
 
 def circle(first: int, waits: Callable[[int], Iterable[int]]) -> list[int]:
-    """The circle of waits that `first` leads into: its members in order, the first again at the end.
+    """A circle of waits that can be reached from `first`: its members in order, with the first again at the end.
 
-    Empty if there is none.
+    An empty list if there is no circle.
     """
     way, place = [first], {first: 0}
     left: list[Iterator[int]] = [iter(waits(first))]

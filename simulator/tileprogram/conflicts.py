@@ -1,7 +1,7 @@
-"""Conflicts: which instructions of a finished program touch the same memory, found without its dependences.
+"""Conflicts: pairs of instructions of a finished program that touch the same memory, found without its dependences.
 
-`conflicts` finds them box by box, without a notion of "covered" (see hazards.py), and `unordered` says which of them
-the program's dependences leave in no order. Programs and traces are checked against these.
+`conflicts` finds the pairs box by box, without forgetting accesses that later writes cover (see hazards.py);
+`unordered` yields the pairs that the program's dependences leave in no order. Programs and traces are checked by these.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from simulator.tileprogram.program import Access, DependenceKind, Opcode, TilePr
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two instructions touch the same bytes and at least one writes: `earlier` must come first."""
+    """Two instructions that touch the same bytes, of which at least one writes: `earlier` must come first."""
 
     earlier: int
     later: int
@@ -36,18 +36,18 @@ class _Touch:
     box: Box
     writes: bool
     adds: bool
-    """It is a matmul's access to its accumulator, and adds to the old value."""
+    """True if this is a matmul's access to its accumulator that adds to the old value."""
     makes: bool
-    """It is any matmul's access to its accumulator."""
+    """True if this is a matmul's access to its accumulator, adding or not."""
 
 
 def conflicts(program: TileProgram) -> list[Conflict]:
-    """Conflicts of a program, from its boxes alone, such that ordering these orders all.
+    """Conflicts of a program, from its boxes alone: enough of them that ordering these orders all.
 
-    Per location, accesses are gathered by box. For each box, and for each two boxes that overlap, every access
-    conflicts with every other of the gathered ones unless both read. Of those pairs it is enough to take a read with
-    the write before it, and a write with everything since the write before it, that one included: the others follow
-    by transitivity. Distinct arguments never share memory; slots of distinct buffers do where their addresses meet.
+    Accesses are gathered by location and box. Within a box, and between two boxes that overlap, any two accesses
+    conflict unless both read. Of these pairs it is enough to take a read with the write before it, and a write with all
+    accesses from the write before it on: the other pairs follow by transitivity. Distinct arguments never share memory;
+    slots of distinct buffers do where their addresses meet.
     """
     found: dict[tuple[int, int, Grade], Conflict] = {}
     touched = _touches(program)
@@ -85,7 +85,7 @@ def _touches(program: TileProgram) -> dict[Location, dict[Box, list[_Touch]]]:
 
 
 def _overlapping(boxes: list[Box]) -> Iterator[tuple[Box, Box]]:
-    """Every two different boxes that share a byte, and none that only seem to: that no access waits for."""
+    """Yields every two different boxes that surely share a byte: no access waits for boxes that only seem to."""
     before = Nearby[None]()
     for box in boxes:
         yield from ((other, box) for other in before.near(box) if surely_overlap(other, box))
@@ -93,8 +93,8 @@ def _overlapping(boxes: list[Box]) -> Iterator[tuple[Box, Box]]:
 
 
 def _adjacent(touches: list[_Touch], where: str, found: dict[tuple[int, int, Grade], Conflict]) -> None:
-    """Notes the pairs of touches, in program order, that order all conflicts among them."""
-    writes, reads = list[_Touch](), list[_Touch]()  # of the last instruction that writes; after that write
+    """Adds to `found` the pairs of touches, given in program order, that order all conflicts among the touches."""
+    writes, reads = list[_Touch](), list[_Touch]()  # of the last writer; since then
     for _, group in groupby(touches, key=attrgetter("instruction")):
         own = list(group)
         for touch in own:
@@ -115,7 +115,7 @@ def _across(
     where: str,
     found: dict[tuple[int, int, Grade], Conflict],
 ) -> None:
-    """Notes the pairs between two slots that share bytes; `boxes` lie `shift` bytes higher than the `others`."""
+    """Adds to `found` the pairs between two slots that share bytes; `boxes` lie `shift` bytes above the `others`."""
     known = Nearby[None]()
     for other in others:
         known.add(other, None)
@@ -141,13 +141,13 @@ def _name(program: TileProgram, location: Location) -> str:
 
 
 def unordered(program: TileProgram, found: Sequence[Conflict]) -> Iterator[Conflict]:
-    """Those of the conflicts that the program's dependences do not order as firmly as they must."""
+    """Yields the conflicts that the program's dependences do not order as firmly as needed."""
     order = Order(program)
     return (conflict for conflict in found if not order.holds(conflict.earlier, conflict.later, conflict.grade))
 
 
 class Order:
-    """Which instructions a program's dependences, and the queues of the units in order, put in order."""
+    """The order of instructions by a program's dependences, its BARRIERs and its in-order units."""
 
     def __init__(self, program: TileProgram) -> None:
         starts, sources, kinds = program.dependence_start, program.dependence, program.dependence_kind
@@ -178,7 +178,7 @@ class Order:
         if any(chain.orders(earlier, later, grade) for chain in self.chains):
             return True
         seen = set[tuple[int, Grade]]()
-        ahead = deque([(later, Grade.FOLLOW)])  # the empty path: the steps before it decide
+        ahead = deque([(later, Grade.FOLLOW)])  # the empty path: the first step decides
         while ahead:
             node, rest = ahead.popleft()
             for source, first in self._before[node]:
@@ -192,18 +192,18 @@ class Order:
 
 
 class _Chain:
-    """The instructions of an in-order unit, and what they order: two look-ups instead of a long walk."""
+    """The instructions of an in-order unit: two look-ups find whether a path over them orders two instructions."""
 
     def __init__(self, members: list[int], before: list[list[tuple[int, Grade]]]) -> None:
         own, beyond = set(members), len(before)
         self._last = list[int]()
-        """By instruction: the last member that it waits for, or that it is; -1 if none."""
+        """By instruction: itself if it is a member, else the last member that it waits for; -1 if none."""
         for index, edges in enumerate(before):
             self._last.append(index if index in own else max((self._last[source] for source, _ in edges), default=-1))
         self._first = [beyond] * beyond
-        """By instruction: the first member that waits for it, or that it is."""
+        """By instruction: itself if it is a member, else the first member that waits for it."""
         self._first_complete = [beyond] * beyond
-        """The first member that it is complete before, or that it is."""
+        """By instruction: itself if it is a member, else the first member that starts when it is complete."""
         for index in reversed(range(beyond)):
             if index in own:
                 self._first[index] = self._first_complete[index] = index
@@ -215,6 +215,6 @@ class _Chain:
                     self._first_complete[source] = min(self._first_complete[source], self._first_complete[index])
 
     def orders(self, earlier: int, later: int, grade: Grade) -> bool:
-        """True if a path from one to the other leads over a member, as firmly as `grade`."""
+        """True if a path from `earlier` to `later` leads over a member and orders as firmly as `grade`."""
         first, last = (self._first if grade == Grade.RELEASE else self._first_complete)[earlier], self._last[later]
-        return first < last or (first == last != earlier)  # a path that starts with a member counts for its first step
+        return first < last or (first == last != earlier)  # from a member: by its first step

@@ -1,15 +1,15 @@
-"""Hazards: which instructions touch the same memory, and which order they need.
+"""Hazards: instructions that touch the same memory, and the order that they need.
 
-There are two sides, and they share nothing but the geometry of boxes and the grades below. `DependenceTracker`
-*derives* the dependences a program should carry, forgetting what later writes have covered. `conflicts` (conflicts.py)
-*re-derives* every conflict of a finished program box by box, without a notion of "covered", and is what a program and a
-trace are checked against.
+There are two independent computations, which share only the geometry of boxes and the grades below. `DependenceTracker`
+*derives* the dependences that a program should carry, and forgets accesses that later writes cover. `conflicts`
+(conflicts.py) *re-derives* every conflict of a finished program box by box, without forgetting any access; programs and
+traces are checked against it.
 
-Apart from dependences, only this orders two instructions: **a core's vector unit is one in-order unit, and so is its
-scalar unit: of two vector instructions, or of two loops of direct accesses, the earlier ends, its last write answered,
-before the later starts.** A vector and a scalar instruction are in no order. Several DMA queues and several systolic
-arrays run side by side, and an array starts the next matmul before the results of the last have left it, so two copies,
-or two matmuls, are in no order at all unless a path of dependences orders them. Cores are in no order either, but where
+Apart from dependences, only in-order units order two instructions: **a core's vector unit is one in-order unit, and so
+is its scalar unit: of two vector instructions, or of two loops of direct accesses, the earlier ends, its last write
+answered, before the later starts.** A vector and a scalar instruction are in no order. Several DMA queues and several
+systolic arrays run side by side, and an array starts the next matmul before the results of the last have left it, so
+two copies, or two matmuls, are in no order unless a path of dependences orders them. Cores are in no order except where
 they meet (`barriers`): all instructions before a meeting are complete when those after it start.
 
 An instruction *ends* when its unit takes the next one and is *complete* when its results are there; only a matmul
@@ -22,9 +22,9 @@ one of three grades of order:
     RELEASE      the earlier has ended before the later starts: enough when the earlier only reads what the later
                  writes
 
-An ACCUMULATE dependence gives FOLLOW, a WRITE_AFTER_READ RELEASE (which is COMPLETE unless the earlier is a matmul),
-all others COMPLETE. A path gives the grade of its first dependence; leading ACCUMULATE ones pass on the grade of what
-comes after them, because a matmul that follows another also completes after it.
+An ACCUMULATE dependence gives FOLLOW, a WRITE_AFTER_READ gives RELEASE (COMPLETE unless the earlier is a matmul), all
+others give COMPLETE. A path gives the grade of its first dependence; if that is FOLLOW, it gives the grade of the rest
+of the path, because a matmul that follows another also completes after it.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from simulator.tileprogram.boxes import Box, box_of, covers, holds, meet, moved,
 from simulator.tileprogram.program import Access, Buffer, DependenceKind, Instruction, Opcode, Operand, Space
 
 Location = tuple[int, int, int]
-"""(space, target, slot): memory whose boxes are compared as boxes. Arguments, and slots of one buffer, never share a
-byte; slots of two buffers do where the buffers lie at the same address, and are then compared run by run.
+"""(space, target, slot): a piece of memory. Boxes in one location are compared as boxes. Arguments, and slots of one
+buffer, never share a byte; slots of two buffers at the same address do, and are compared run by run.
 """
 
 IN_ORDER = (Opcode.VECTOR, Opcode.DIRECT)
 """Opcodes with one in-order unit each, whose instructions complete before the next starts."""
 
 ACCUMULATOR = 2
-"""Operand index of a matmul's accumulator."""
+"""The index of a matmul's accumulator among its operands."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """An access that a later one may have to wait for."""
+    """An access for which later accesses may have to wait."""
 
     instruction: int
     box: Box
@@ -59,7 +59,7 @@ class _Seen:
 
 
 class _Seens(Nearby[_Seen]):
-    """Accesses of one kind to one location."""
+    """The reads of one location, or its writes, by their boxes."""
 
     def touching(self, box: Box, meets: Callable[[Box, Box], bool] = overlap) -> Iterator[_Seen]:
         for other in self.near(box):
@@ -67,7 +67,7 @@ class _Seens(Nearby[_Seen]):
                 yield from self.at(other)
 
     def forget(self, box: Box, held: Callable[[Box, Box], bool] = covers) -> None:
-        """Drops accesses that `box` covers whole: later instructions wait for the covering access instead."""
+        """Drops the accesses, or ends of them, that `box` covers: later instructions wait for the covering access."""
         for other in self.near(box):
             if held(box, other):
                 self.pop(other)
@@ -82,7 +82,7 @@ class _History:
     reads: _Seens = field(default_factory=_Seens)
 
 
-# When one instruction has several reasons to wait for another, the first of these is kept: the strongest.
+# Kinds from the strongest on: of several reasons to wait for one instruction, the strongest is kept.
 _STRENGTH = (
     DependenceKind.READ_AFTER_WRITE,
     DependenceKind.WRITE_AFTER_WRITE,
@@ -116,11 +116,11 @@ def path_grade(first: Grade, rest: Grade) -> Grade:
 class DependenceTracker:
     """Derives dependences while a program is built: call `add` with every instruction, in program order.
 
-    It returns the direct dependences of that instruction, to be stored with it. It leaves out a wait that another of
-    the instruction's waits implies. It keeps dependences within the vector or the scalar unit, although queue order
-    alone would do, because a reader of the program wants to see them.
+    `add` returns the direct dependences of the instruction, to be stored with it, without a wait that another of the
+    instruction's waits implies. Dependences within the vector or the scalar unit stay, although queue order alone would
+    do, because a reader of the program wants to see them.
 
-    Given the buffers at their addresses, it also derives REUSE dependences between those that share bytes.
+    With `buffers`, at their addresses, `add` also derives REUSE dependences between buffers that share bytes.
     """
 
     def __init__(self, buffers: Sequence[Buffer] = ()) -> None:
@@ -130,7 +130,7 @@ class DependenceTracker:
         self._opcodes: list[Opcode] = []
 
     def add(self, instruction: Instruction) -> tuple[tuple[int, DependenceKind], ...]:
-        """The dependences of the next instruction: (index, kind), earliest first."""
+        """Returns the dependences of the next instruction: (index, kind), earliest first."""
         index = len(self._waits)
         found: dict[int, DependenceKind] = {}
         boxes = [box_of(operand) for operand in instruction.operands]
@@ -164,13 +164,13 @@ class DependenceTracker:
             history.reads.add(box, seen)
 
     def _others(self, operand: Operand) -> Iterator[tuple[_History, Box]]:
-        """The state of other buffers' slots that share bytes with an operand's, and its box relative to each."""
+        """For each slot of other buffers that shares bytes with the operand's slot: its accesses, the box in it."""
         for other, shift in self._sharing.get((operand.space, operand.target, operand.slot), ()):
             if other in self._histories:
                 yield self._histories[other], moved(box_of(operand), shift)
 
     def _reused(self, operand: Operand) -> Iterator[int]:
-        """The instructions that used an operand's bytes as part of another buffer."""
+        """Yields the instructions that used an operand's bytes as part of another buffer."""
         for other, box in self._others(operand):
             for seen in other.writes.touching(box, meet):
                 yield seen.instruction
@@ -178,7 +178,7 @@ class DependenceTracker:
                 yield seen.instruction
 
     def _implied(self, earlier: int, grades: dict[int, Grade]) -> bool:
-        """True if another of the waits orders `earlier` as firmly as its own edge would."""
+        """True if another wait orders `earlier` as firmly as a dependence on `earlier` would."""
         return any(
             path_grade(self._waits[later][earlier], grade) >= grades[earlier]
             for later, grade in grades.items()
@@ -192,7 +192,7 @@ def _keep_strongest(found: dict[int, DependenceKind], source: int, kind: Depende
 
 
 def sharing(buffers: Sequence[Buffer]) -> dict[Location, list[tuple[Location, int]]]:
-    """For each slot, those of other buffers that share bytes with it, and how far their byte 0 lies below its own."""
+    """For each slot, the slots of other buffers that share its bytes, and its start less the other slot's start."""
     slots = [
         (buffer.offset + slot * buffer.slot_bytes, buffer.slot_bytes, (int(Space.SCRATCHPAD), number, slot))
         for number, buffer in enumerate(buffers)

@@ -1,7 +1,7 @@
-"""The same program with more slots: its waits for a free slot get shorter, or vanish.
+"""Gives a program more slots, so that its waits for a free slot get shorter or vanish.
 
-Slots of a buffer take turns: the load of the next tile waits until the tile in its slot has been used. A program with
-more slots has the same instructions in the same order, and each tile lies in the next one of more slots.
+Slots of a buffer take turns: the load of the next tile waits until the tile in its slot has been used. With more slots
+the program has the same instructions in the same order, and its tiles take turns in more slots.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from simulator.tileprogram.buffer_addresses import ordered
 from simulator.tileprogram.program import DependenceKind, Opcode, Space, TileProgram
 
 FOR_ROOM = (DependenceKind.WRITE_AFTER_READ, DependenceKind.WRITE_AFTER_WRITE, DependenceKind.REUSE)
-"""Waits that vanish if every written tile has a place of its own."""
+"""The kinds of waits that vanish if every written tile has a place of its own."""
 
 _WRITES_MEMORY = (Opcode.STORE, Opcode.SCATTER, Opcode.DIRECT)
 
 
 def with_room_for_all(program: TileProgram) -> TileProgram:
-    """The program with a slot for every tile: a bound on its speed, not a program to run."""
+    """Returns the program without waits for free slots: a bound on its speed, not a program to run."""
     owner = np.repeat(np.arange(len(program)), np.diff(program.dependence_start))
     gone = np.isin(program.dependence_kind, FOR_ROOM) & ~np.isin(program.opcode[owner], _WRITES_MEMORY)
     counts = np.bincount(owner[~gone], minlength=len(program))
@@ -34,10 +34,10 @@ def with_room_for_all(program: TileProgram) -> TileProgram:
 
 
 def with_slots(program: TileProgram, slots: int, capacity: int) -> TileProgram | None:
-    """The program with so many slots in every buffer whose slots take turns; None if the scratchpad of so many bytes
-    does not hold them side by side, or a buffer's slots are not used in turn.
+    """Returns the program with `slots` slots in every buffer whose slots take turns.
 
-    Where no buffer has more than one slot, those take turns whose tiles are brought or taken away several times.
+    If no buffer has more than one slot, those buffers get more whose tiles are loaded or stored several times. None if
+    a scratchpad of `capacity` bytes does not hold all buffers side by side, or a buffer's slots are not used in turn.
     """
     slot, buffers, free = program.slot.copy(), list(program.buffers), dict[int, int]()
     single = all(buffer.slots == 1 for buffer in buffers)
@@ -58,8 +58,8 @@ def with_slots(program: TileProgram, slots: int, capacity: int) -> TileProgram |
 
 
 def _tiles_moved(program: TileProgram, here: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """For each use of a one-slot buffer, 1 where another tile begins, else 0: at a load after a use, or a use after a
-    store."""
+    """For each use of a one-slot buffer, 1 if another tile begins there, else 0: at a load after a use, or at a use
+    after a store."""
     owner = np.repeat(program.opcode, np.diff(program.operand_start))[here]
     loads, stores = np.isin(owner, [Opcode.LOAD, Opcode.GATHER]), np.isin(owner, _WRITES_MEMORY)
     begins = (loads[1:] & ~loads[:-1]) | (stores[:-1] & ~stores[1:])

@@ -1,4 +1,4 @@
-"""The codes of a tile program: what is done, where, and why it waits. Which unit does it: units/unit_table.py."""
+"""The codes of a tile program: opcodes, spaces, accesses, dependences. units/unit_table.py has each opcode's unit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Opcode(IntEnum):
     DIRECT = 7
     BARRIER = 8
     HOST = 9
-    """Not in programs: what a trace shows of a step on the host."""
+    """A part of a step on the host: in traces only, not in programs."""
 
 
 class Space(IntEnum):
@@ -31,7 +31,7 @@ class Access(IntEnum):
 
 
 class DependenceKind(IntEnum):
-    """Why an instruction waits for an earlier one.
+    """The reason for which an instruction waits for an earlier one.
 
     ACCUMULATE orders two matmuls into one accumulator without draining the array between them; REUSE is a
     write-after-read that exists only because two buffers share an address.
@@ -45,7 +45,7 @@ class DependenceKind(IntEnum):
 
 
 class OpClass(IntEnum):
-    """The hardware functions by which the operations on one element of a vector body are counted."""
+    """The classes by which the operations of a vector body on one element are counted."""
 
     ALU = 0
     """add, subtract, multiply, compare, select, min, max, logic."""
@@ -54,4 +54,4 @@ class OpClass(IntEnum):
     CONVERT = 2
     """Changes of element type."""
     MOVE = 3
-    """A body that only passes values on: fill, broadcast, transpose."""
+    """Passing a value on unchanged: fill, broadcast, transpose."""

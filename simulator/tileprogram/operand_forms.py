@@ -1,4 +1,4 @@
-"""The operands that each opcode requires."""
+"""The operands and dims that each opcode requires."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def label_of(program: TileProgram, index: int) -> str:
 
 
 class Form(NamedTuple):
-    """The form of an opcode's instructions."""
+    """The required form of an opcode's instructions."""
 
     violations: Callable[[TileProgram, int, Instruction], Iterator[str]]
-    """Finds mistakes in one that has the right number of operands and dims."""
+    """Yields the mistakes in an instruction that has the right number of operands and dims."""
     least: int = 0
     most: int | None = None
-    """Bounds on the number of operands."""
+    """`least` and `most` are bounds on the number of operands; None is no bound."""
     dims: int | None = None
 
 
 def operand_forms(program: TileProgram, index: int) -> Iterator[str]:
-    """The mistakes in an instruction's operands."""
+    """Yields the mistakes in an instruction's operands."""
     row = program.instruction(index)
     yield from form_of(row.opcode).violations(program, index, row)
     for operand in row.operands:
@@ -39,7 +39,7 @@ def operand_forms(program: TileProgram, index: int) -> Iterator[str]:
 
 
 def form_of(opcode: Opcode) -> Form:
-    """An opcode without a row computes on boxes in the scratchpad."""
+    """The form of an opcode; an opcode without a row in `FORMS` computes on boxes in the scratchpad."""
     return FORMS.get(opcode, Form(_not_in_scratchpad))
 
 
@@ -78,9 +78,10 @@ def _barrier_violations(program: TileProgram, index: int, row: Instruction) -> I
 
 
 def _direct_violations(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
-    """Each operand is one load or store of a loop's body, in any space, over at most all of its iterations.
+    """Yields the mistakes in a loop of direct accesses.
 
-    Without operands it computes: on values that its iterations hand on, or once outside a loop.
+    Each operand must be one load or store of the loop's body, in any space, in at most all iterations. Without operands
+    the instruction must compute: on values that its iterations hand on, or once outside a loop.
     """
     label, info = label_of(program, index), program.ops[row.op]
     computes = bool(info.carried) or (row.extent == (1,) and any(info.class_counts))
@@ -102,7 +103,8 @@ def _direct_violations(program: TileProgram, index: int, row: Instruction) -> It
 
 
 def indexed_form(program: TileProgram, index: int, row: Instruction) -> Iterator[str]:
-    """Indices, the tile that is moved, and last the memory, with a walker for each of its axes."""
+    """Yields the mistakes in a GATHER or SCATTER: operands are the indices, the moved tile, and the memory, each of
+    whose axes an index or a dim walks."""
     label, info = label_of(program, index), program.ops[row.op].indexed
     if info is None:
         yield f"{label} does not say what its indices mean"
@@ -164,4 +166,4 @@ FORMS: Final[Mapping[Opcode, Form]] = {
     Opcode.BARRIER: Form(_barrier_violations, 0, 0, dims=1),
     Opcode.HOST: Form(_host_violations),
 }
-"""A row each opcode."""
+"""Opcode -> the required form of its instructions."""

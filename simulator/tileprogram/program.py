@@ -1,8 +1,8 @@
 """The tile program: the machine's work, instruction by instruction.
 
 A program is one kernel, unrolled: every load, store, matrix multiply and vector pass with its concrete
-operands, in program order, with the dependences between them. It is plain arrays (a structure of arrays and
-CSR lists), so that the engine can walk it as machine code and a file of it is a versioned npz, never a pickle.
+operands, in program order, and the dependences between instructions. It consists of plain arrays (a structure of arrays
+and CSR lists), so that machine code can walk it and its file is a versioned npz, never a pickle.
 
 Spaces: DRAM (0) operands name a kernel argument, SCRATCHPAD (1) operands name a buffer and one of its slots.
 Offsets, shapes and strides are in elements: of the argument's storage in DRAM, of the slot in the scratchpad.
@@ -36,7 +36,7 @@ U8 = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A buffer in a core's scratchpad: `slots` copies of `slot_bytes`, from byte `offset` on, all padded alike."""
+    """A buffer in a core's scratchpad, from byte `offset` on: `slots` equal slots of `slot_bytes`, padding included."""
 
     name: str
     slot_bytes: int
@@ -52,7 +52,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A kernel argument: a tensor in DRAM. `offset` and `strides` in elements from the base of its storage."""
+    """A kernel argument: a tensor in DRAM. `offset`, from the base of its storage, and `strides` are in elements."""
 
     name: str
     shape: tuple[int, ...]
@@ -72,41 +72,44 @@ class Indexed:
     index_dims: tuple[tuple[int, ...], ...]
     """For each index operand, the dims of the extent that its axes walk."""
     wraps: bool = False
-    """An index below zero counts from the axis' end."""
+    """True if an index below zero counts from the end of the axis."""
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A chain of operations that a DIRECT loop hands a value along, from one iteration to a later one."""
+    """A chain of operations through a DIRECT loop: each iteration hands its value to a later iteration."""
 
     iterations: int
-    """Number of iterations after which the value is back where it was: one, unless several values take turns."""
+    """Number of iterations after which the value reaches the same place: 1, unless several values take turns."""
     class_counts: tuple[int, ...]
-    """Operations on the way, by `OpClass`, each of which waits for the one before."""
+    """Operations of the chain by `OpClass`; each waits for the one before."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpInfo:
-    """The MLIR operation an instruction comes from. `line` is its 1-based line in the scheduled text."""
+    """The MLIR operation of an instruction. `line` is its line in the scheduled text, counted from 1."""
 
     name: str
     line: int
     loops: tuple[str, ...]
-    """Names of the loops around it, outermost first: what the iteration vector counts."""
+    """Names of the loops around the operation, outermost first: `iteration` counts their rounds."""
     class_counts: tuple[int, ...] = (0, 0, 0, 0)
-    """VECTOR, DIRECT: operations per iteration point, by `OpClass`."""
+    """VECTOR, DIRECT: operations per point of the extent, by `OpClass`."""
     computed_bytes: int = 0
-    """VECTOR: the widest type it computes with, where that is wider than all operands."""
+    """VECTOR: bytes of the widest type that it computes with, if that is wider than all operands; else 0."""
     walks: tuple[int, ...] = ()
-    """VECTOR: for each operand the dims of the extent that walk it, bit d for dim d."""
+    """VECTOR: for each operand, the dims of the extent that walk it, bit d for dim d."""
     contiguous: tuple[int, ...] = ()
-    """VECTOR: for each operand the dim of the axis that lies along the lanes, -1 for none. Both empty: not known."""
+    """VECTOR: for each operand, the dim that walks its axis along the lanes, -1 for none.
+
+    `walks` and `contiguous` are empty if they are not known.
+    """
     indexed: Indexed | None = None
-    """GATHER, SCATTER: the meaning of their indices."""
+    """GATHER, SCATTER: the meaning of the indices."""
     carried: tuple[Carried, ...] = ()
-    """DIRECT: the chains between its iterations, none of which is longer than another for every machine."""
+    """DIRECT: the chains between iterations, except those that are shorter than another one on every machine."""
     wide_counts: tuple[int, ...] = (0, 0, 0, 0)
-    """VECTOR: those of the operations that read or make numbers of 64 bits."""
+    """VECTOR: the operations of `class_counts` that read or make numbers of 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +131,17 @@ class Operand:
 class Instruction:
     """One instruction as an object: for building, reading and testing. The program itself holds arrays.
 
-    MATMUL: `extent` is (batch, m, n, k), operands are (lhs m x k, rhs k x n, accumulator m x n);
-    `stationary` is the operand index that stays in the array; `accumulates` says that the accumulator's old
-    value is added to. VECTOR: `extent` is the iteration space, bit d of `reduction` says that dim d is reduced,
-    `lane` is the dim spread over the lanes (-1 for a scalar space). GATHER: operands are indices, the box that is
-    filled, and the memory (in DRAM, all places the indices could mean); SCATTER: indices, what is written (nothing if
-    it is one number), and the memory; `extent` is the space they walk (see `Indexed`). BARRIER: `extent` is (how many
-    cores meet there,); see `barriers`. Others: `extent` is the moved box.
+    MATMUL: `extent` is (batch, m, n, k), operands are (lhs m x k, rhs k x n, accumulator m x n); `stationary` is the
+    index of the operand that stays in the array; `accumulates` is True if it adds to the accumulator's old value.
+
+    VECTOR: `extent` is the iteration space, bit d of `reduction` is 1 if dim d is reduced, `lane` is the dim spread
+    over the lanes (-1 for a scalar space).
+
+    GATHER: operands are the indices, the box that is filled, and the memory (in DRAM, all places that the indices could
+    mean). SCATTER: the indices, the box of new values (none if that is a single number), and the memory. `extent` is
+    the space that both walk (see `Indexed`).
+
+    BARRIER: `extent` is (number of cores that meet,); see `barriers`. Others: `extent` is the moved box.
     """
 
     opcode: Opcode
@@ -153,7 +160,7 @@ class Instruction:
 
 @dataclass(frozen=True, eq=False)
 class TileProgram:
-    """See the module's docstring. Arrays are read-only; N instructions, M operands, D dependences."""
+    """A tile program; see the module's docstring. Arrays are read-only; N instructions, M operands, D dependences."""
 
     kernel: str
     arguments: tuple[Argument, ...]
@@ -219,19 +226,19 @@ class TileProgram:
 
     @property
     def scratchpad_bytes(self) -> int:
-        """Highest byte that any buffer takes of its core's scratchpad."""
+        """The scratchpad bytes that the program needs: the end of the buffer that reaches highest."""
         return max((buffer.offset + buffer.bytes for buffer in self.buffers), default=0)
 
     def owners(self) -> I64:
-        """The instruction that each operand belongs to."""
+        """For each operand, its instruction."""
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.operand_start))
 
     def class_counts(self) -> I64:
-        """Operations of each op per point, by `OpClass`."""
+        """For each op, its operations per point, by `OpClass`."""
         return np.array([op.class_counts for op in self.ops], np.int64).reshape(-1, len(OpClass))
 
     def wide_counts(self) -> I64:
-        """Operations of each op per point on numbers of 64 bits, by `OpClass`."""
+        """For each op, its operations per point on numbers of 64 bits, by `OpClass`."""
         return np.array([op.wide_counts for op in self.ops], np.int64).reshape(-1, len(OpClass))
 
     def buffers_of(self, number: int) -> tuple[int, ...]:
@@ -241,7 +248,7 @@ class TileProgram:
         return tuple(dict.fromkeys(self.target[operands][inside].tolist()))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a versioned npz, all or nothing."""
+        """Writes the program as a versioned npz, all or nothing."""
         versioned_files.replace_file(path, self.to_bytes())
 
     def to_bytes(self) -> bytes:
@@ -250,9 +257,9 @@ class TileProgram:
 
     @staticmethod
     def load(path: str | os.PathLike[str] | BinaryIO) -> TileProgram:
-        """The program that `save` wrote; `FileFormatError` for anything else.
+        """Reads a program that `save` wrote; raises `FileFormatError` for any other file.
 
-        It checks the form of the tables; `verify` checks the program.
+        This checks the form of the tables; `verify` checks the program.
         """
         header, arrays = versioned_files.read(path, FORMAT, VERSION)
         rows, operands = len(arrays.get("opcode", ())), len(arrays.get("space", ()))
@@ -300,7 +307,7 @@ class TileProgram:
         )
 
     def part(self, first: int, last: int) -> TileProgram:
-        """Instructions `first` to `last` alone; their dependences count from the whole program's begin."""
+        """The program of instructions `first` up to `last` alone; dependences keep the whole program's numbers."""
         kept = {"N": slice(first, last), "N+1": slice(first, last + 1)}
         for symbol, starts in (("M", self.operand_start), ("D", self.dependence_start), ("O", self.origin_start)):
             kept[symbol] = slice(int(starts[first]), int(starts[last]))
@@ -342,7 +349,7 @@ _ROWS: Final = {
     **dict.fromkeys(("dependence", "dependence_kind"), "D"),
     "origin": "O",
 }
-"""The rows of each array: operands M, dependences D, origins O; of all others instructions, N."""
+"""Array -> what its rows are: operands M, dependences D, origins O; all other arrays have a row per instruction, N."""
 
 _WIDTHS: Final[dict[str, tuple[int | None]]] = {
     "iteration": (None,),

@@ -57,7 +57,7 @@ class ProgramBuilder:
 
 
 def _columns(records: Sequence[Instruction] | Sequence[Operand], *names: str) -> dict[str, npt.NDArray[Any]]:
-    """Some fields of all records, each as a column of the program."""
+    """The named fields of all records, each as a column of the program."""
     return {name: np.array([getattr(each, name) for each in records], DTYPES[name]) for name in names}
 
 

@@ -1,8 +1,8 @@
 """Fillings: the successive contents of each slot of the scratchpad.
 
-A slot is filled, read, and filled anew. A filling begins with an instruction that only writes to the slot after its old
-contents were read, and holds all accesses up to the next such instruction. If a later access reads a byte that was not
-written since, the slot was not filled anew but added to: both are one filling. Boxes are compared byte by byte.
+A slot is filled, read, and filled again. A filling begins with an instruction that only writes to the slot after its
+old contents were read, and has all accesses up to the next such instruction. If a later access reads a byte that was
+not written since, the instruction only added to the contents: both are one filling. Boxes are compared byte by byte.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Fillings:
     buffer: I64
     slot: I64
     of_operand: I64
-    """M: the filling that each operand of the program belongs to; -1 in DRAM."""
+    """M: the filling to which each operand of the program belongs; -1 for operands in DRAM."""
 
     def __len__(self) -> int:
         return len(self.buffer)
@@ -89,7 +89,7 @@ def _of_slot(touches: list[_Touch]) -> list[_Filling]:
 
 
 def _add_to(found: list[_Filling]) -> None:
-    """The last filling only added to the one before."""
+    """Joins the last filling, which only added to the contents, to the filling before."""
     last = found.pop()
     found[-1].operands += last.operands
     found[-1].written |= last.written

@@ -1,10 +1,9 @@
-"""Boxes in the coordinates of a tensor: which rows, columns and so on of an argument an operand touches.
+"""Boxes in the coordinates of a tensor: the rows, columns and so on of an argument that an operand touches.
 
-An operand says where it lies in elements of the argument's storage, with strides of its own: dims of one element may
-have been dropped, neighbours merged, every second element left out. Here its elements are found again along the
-argument's own axes. What is no box there, such as some rows and a half, is given as the smallest box around it. An
-argument whose elements share places, as windows that overlap do, has no such coordinates: its storage counts as one
-axis.
+An operand has its place in elements of the argument's storage, with its own strides: dims of one element may have been
+dropped, neighbours merged, every second element left out. This module finds its elements along the argument's own axes.
+Elements that form no box there, such as two rows and a half, are given as the smallest box around them. An argument
+whose elements share places, as overlapping windows do, has no such coordinates: its storage counts as one axis.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from simulator.tileprogram.program import I64, Argument, Operand
 
 @dataclass(frozen=True, slots=True)
 class TensorBox:
-    """Along each axis where it starts, how many elements it has, and how many lie from one to the next."""
+    """A box along each axis: its first element, its number of elements, and the step from one to the next."""
 
     start: tuple[int, ...]
     extent: tuple[int, ...]
     step: tuple[int, ...]
     exact: bool = True
-    """All elements of the box are meant; else only some."""
+    """True if the operand touches all elements of the box, False if only some."""
 
     @property
     def end(self) -> tuple[int, ...]:
-        """Along each axis the place after the last element."""
+        """Along each axis, the place after the last element."""
         return tuple(a + (n - 1) * s + 1 for a, n, s in zip(self.start, self.extent, self.step, strict=True))
 
 
@@ -39,15 +38,15 @@ Pattern = tuple[int, tuple[int, ...], tuple[int, ...]]
 
 @dataclass(slots=True)
 class Coordinates:
-    """The axes of an argument, and what operands are along them."""
+    """The axes of an argument; computes the boxes of operands along these axes."""
 
     argument: Argument
     axes: list[int] = field(init=False)
-    """Those that are walked, widest stride first."""
+    """The argument's axes of more than one place and with a stride, widest stride first."""
     base: int = field(init=False)
-    """The lowest element of its storage that belongs to it."""
+    """The lowest element of the storage that belongs to the argument."""
     is_storage: bool = field(init=False)
-    """Its axes share places: coordinates are those of its storage from `base` on."""
+    """True if the argument's axes share places; coordinates are then places in the storage, from `base` on."""
     _known: dict[Pattern, TensorBox] = field(default_factory=dict[Pattern, TensorBox])
 
     def __post_init__(self) -> None:
@@ -63,14 +62,14 @@ class Coordinates:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents of the tensor along these coordinates; of an axis that stays in one place, 1."""
+        """Extents of the tensor along these coordinates; 1 for an axis that stays in one place."""
         if self.is_storage:
             strides, shape = self.argument.strides, self.argument.shape
             return (sum(abs(strides[axis]) * (shape[axis] - 1) for axis in self.axes) + 1,)
         return tuple(extent if axis in self.axes else 1 for axis, extent in enumerate(self.argument.shape))
 
     def box(self, operand: Operand) -> TensorBox:
-        """The box of an operand of this argument."""
+        """The box of an operand of this argument, in these coordinates."""
         pattern = operand.offset, operand.shape, operand.strides
         if pattern not in self._known:
             self._known[pattern] = self._box(*pattern) or self._around(operand)
@@ -82,7 +81,7 @@ class Coordinates:
         return np.unique(np.ravel_multi_index(tuple(digits), self.shape))
 
     def _digits(self, place: I64) -> list[I64]:
-        """Coordinates of elements that lie so far from the base."""
+        """Coordinates of elements by their places in the storage, counted from the base."""
         if self.is_storage:
             return [place]
         found = [np.zeros_like(place) for _ in self.argument.shape]
@@ -99,7 +98,7 @@ class Coordinates:
         return TensorBox(start, extent, (1,) * len(start), exact=False)
 
     def _box(self, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> TensorBox | None:
-        """The box that these walks make, if they make one."""
+        """The exact box of this offset, shape and strides; None if there is none."""
         if self.is_storage:
             return None
         walks = sorted((abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1 and s != 0)
@@ -115,7 +114,7 @@ class Coordinates:
         return TensorBox(tuple(start), tuple(extent), tuple(step))
 
     def _walk(self, stride: int, count: int, start: list[int], extent: list[int], step: list[int]) -> bool:
-        """Has a walk go along an axis, or along several that are as good as one; whether it could."""
+        """Enters a walk of `count` elements along an axis, or several that form one; False if it fits none."""
         for axis in self.axes:
             own, whole = abs(self.argument.strides[axis]), self.argument.shape[axis]
             if own > stride or stride % own or extent[axis] > 1:

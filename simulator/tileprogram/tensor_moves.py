@@ -1,4 +1,4 @@
-"""Counts the moves of each element of a tensor in a program, from its boxes and not element by element."""
+"""Counts how often a program moves each element of a tensor, from boxes and not element by element."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from simulator.tileprogram.tensor_boxes import Coordinates, TensorBox
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Elements of one tensor."""
+    """The number of moved elements of one tensor."""
 
     moved: int
-    """All of them, each time."""
+    """Moves of all elements: an element that is moved twice counts twice."""
     touched: int
-    """Different ones: the least that has to be moved."""
+    """Different elements: the least that has to be moved."""
     most: int
     """Moves of the element that is moved most often."""
 
@@ -37,7 +37,7 @@ def moves(coordinates: Coordinates, operands: Iterable[Operand]) -> Moved:
 
 
 def _of_boxes(boxes: list[TensorBox]) -> Moved:
-    """The tensor is cut wherever a box begins or ends; each piece is then moved as a whole."""
+    """Counts by pieces: cuts the tensor wherever a box begins or ends, so that each piece is moved as a whole."""
     counted = dict[TensorBox, int]()
     for box in boxes:
         counted[box] = counted.get(box, 0) + 1

@@ -1,4 +1,4 @@
-"""Checks that a tile program is well formed, and that it orders all its conflicts."""
+"""Checks that a tile program is well formed and orders all its conflicts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from simulator.tileprogram.operand_forms import form_of, indexed_form, label_of,
 from simulator.tileprogram.program import I32, I64, MAX_RANK, TileProgram
 
 MOST = 20
-"""Violations after which looking for more stops."""
+"""The number of violations of one kind after which the search for more stops."""
 LARGEST = 2**48
 """The most bytes or points of a plausible program; sums of many such numbers are still exact in 64 bits."""
 
@@ -27,10 +27,10 @@ LARGEST = 2**48
 def verify(program: TileProgram) -> None:
     """Raises `ProgramError` unless the program is well formed and orders all its conflicts.
 
-    A conflict is two instructions that touch the same bytes, at least one writing. It is ordered by a path of
-    dependences, in which the step from one vector instruction of a core to its next comes for free, and so does that
-    from one loop of direct accesses to the next: these units are in order. No other queue keeps order, but a meeting of
-    cores puts all before it ahead of all after it. Conflicts are found from the operands' boxes alone
+    A conflict is a pair of instructions that touch the same bytes, at least one writing. A path of dependences orders
+    the pair; the path may also step from one vector instruction of a core to its next, and from one loop of direct
+    accesses to the next, since these units are in order. No other queue keeps order, but a meeting of cores puts all
+    instructions before it ahead of all after it. Conflicts are found from the operands' boxes alone
     (`conflicts.conflicts`).
     """
     verify_structure(program)
@@ -44,7 +44,7 @@ def verify(program: TileProgram) -> None:
 
 
 def verify_structure(program: TileProgram) -> None:
-    """Raises `ProgramError` unless indices, boxes, slots and dependences make sense; says nothing of hazards."""
+    """Raises `ProgramError` unless indices, boxes, slots and dependences are valid; does not check conflicts."""
     verify_tables(program)
     found = [line for index in range(len(program)) for line in operand_forms(program, index)]
     if found:
@@ -52,7 +52,7 @@ def verify_structure(program: TileProgram) -> None:
 
 
 def verify_tables(program: TileProgram) -> None:
-    """The part of `verify_structure` that looks at whole columns: quick enough to run before every simulation."""
+    """Runs the checks of `verify_structure` on whole columns: quick enough to run before every simulation."""
     found = list(_table_violations(program))
     if not found:
         found = [*_form_violations(program), *_buffer_violations(program), *_operand_violations(program)]
@@ -70,7 +70,7 @@ def verify_tables(program: TileProgram) -> None:
 
 
 def _table_violations(program: TileProgram) -> Iterator[str]:
-    """Counts and ranges, without which nothing else can be read."""
+    """Checks lengths and ranges of columns, on which all other checks rely."""
     rows, operands = len(program.opcode), len(program.space)
     for name, starts, count in (
         ("operand_start", program.operand_start, operands),
@@ -131,7 +131,7 @@ def _record_violations(program: TileProgram) -> Iterator[str]:
 
 
 def _form_violations(program: TileProgram) -> Iterator[str]:
-    """Instructions that lack operands or dims which every reader of their opcode relies on."""
+    """Yields instructions without the operands or dims that every reader of their opcode relies on."""
     operands = np.diff(program.operand_start)
     for opcode in map(Opcode, np.unique(program.opcode).tolist()):
         rows = np.flatnonzero(program.opcode == opcode)
@@ -154,7 +154,7 @@ def _form_violations(program: TileProgram) -> Iterator[str]:
 
 
 def _overflows(program: TileProgram) -> Iterator[str]:
-    """Sizes whose products would not be exact in 64 bits: all later checks rely on exact products."""
+    """Yields sizes whose products would not be exact in 64 bits: all later checks rely on exact products."""
     reach = np.abs(program.offset).astype(float)
     for dim in range(MAX_RANK):  # one column at a time: long programs are large
         reach += np.abs(program.strides[:, dim] * program.shape[:, dim].astype(float))
@@ -181,7 +181,7 @@ def _buffer_violations(program: TileProgram) -> Iterator[str]:
 
 
 def _operand_violations(program: TileProgram) -> Iterator[str]:
-    """Operands that name something that does not exist, or reach outside of it."""
+    """Yields operands that name a missing argument, buffer or slot, or reach outside of it."""
     arguments = np.array([_storage_elements(a.shape, a.strides, a.offset) for a in program.arguments], np.int64)
     argument_bytes = arguments * np.array([a.element_bytes for a in program.arguments], np.int64)
     slot_bytes = np.array([buffer.slot_bytes for buffer in program.buffers], np.int64)
@@ -251,13 +251,13 @@ def _dependence_violations(program: TileProgram) -> Iterator[str]:
     links = np.flatnonzero(program.dependence_kind == DependenceKind.ACCUMULATE)
     earlier, later = program.dependence[links], owner[links]
     wrong = ~_chains(program, earlier, later)
-    wrong[1:] |= later[1:] == later[:-1]  # one matmul cannot follow two
+    wrong[1:] |= later[1:] == later[:-1]  # a matmul cannot follow two matmuls
     for index in np.flatnonzero(wrong)[:MOST]:
         yield f"{label_of(program, int(later[index]))} cannot accumulate onto {label_of(program, int(earlier[index]))}"
 
 
 def _circle(program: TileProgram, first: int) -> str:
-    """The circle by which an instruction that waits for a later one waits for itself, if there is one."""
+    """The end of a message: the circle by which an instruction that waits for a later one waits for itself, if any."""
     starts, sources = program.dependence_start, program.dependence
     found = circle(first, lambda row: sources[starts[row] : starts[row + 1]].tolist())
     if not found:
@@ -267,7 +267,7 @@ def _circle(program: TileProgram, first: int) -> str:
 
 
 def _chains(program: TileProgram, earlier: I32, later: I64) -> npt.NDArray[np.bool_]:
-    """Whether both are matmuls on one core, and the later adds to the accumulator box that the earlier makes."""
+    """For each pair, True if both are matmuls on one core and the later adds to the accumulator box of the earlier."""
     fits = (program.opcode[earlier] == Opcode.MATMUL) & (program.opcode[later] == Opcode.MATMUL)
     fits &= (program.accumulates[later] == 1) & (program.core[earlier] == program.core[later])
     fits &= np.diff(program.operand_start)[later] > ACCUMULATOR

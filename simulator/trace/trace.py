@@ -28,7 +28,7 @@ class Trace(TraceRecord):
     """The record of a run, with its invariants and its file; its analyses are functions in simulator/analysis."""
 
     def columns(self) -> dict[str, list[int] | list[str] | list[tuple[int, ...]]]:
-        """The events, column by column."""
+        """The spans as a table: column name -> one value per span."""
         starts = self.origin_start.tolist()
         origin = self.origin.tolist()
         return {
@@ -88,7 +88,7 @@ _VIA_LABELS = [via.label for via in Via]
 
 
 class Ran(NamedTuple):
-    """A launch's work, its spans, when their constraints were met, and their waits within."""
+    """One simulated launch: its work, its spans, when their constraints were met, and the waits inside each span."""
 
     work: TracedWork
     spans: SpanTable
@@ -105,7 +105,7 @@ def assemble(
     links: I64,
     asked: FeatureArguments,
 ) -> Trace:
-    """The trace of all launches from the engine's tables of each."""
+    """Joins the engine's tables of each launch to one trace."""
     works, spans = [each.work for each in ran], [each.spans for each in ran]
     programs = [launched.program for launched in launches]
     lengths = [len(program) for program in programs]

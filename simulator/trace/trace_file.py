@@ -1,4 +1,4 @@
-"""The file of a trace: its spans and its machine, not its programs."""
+"""Writes and reads the file of a trace: it has the spans and the machine, but not the programs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PROVENANCE = tuple(field.name for field in dataclasses.fields(Provenance))
 
 
 def _machine(told: dict[str, Any]) -> Machine:
-    """The machine of a header. Raises unless the header holds the memory exactly where `dram_timing` names a file."""
+    """The machine that a header describes. Raises unless a memory is there exactly if `dram_timing` names a file."""
     memory = cast("Memory | None", typed_records.value(Memory | None, told["memory"], "memory"))
     if memory:
         check_memory(memory)
@@ -56,7 +56,7 @@ def _machine(told: dict[str, Any]) -> Machine:
 
 
 def read(path: str | os.PathLike[str] | BinaryIO) -> dict[str, Any]:
-    """The fields of the trace in a file of `pack`; `FileFormatError` for anything else."""
+    """The fields of the trace in a file that `pack` made; raises `FileFormatError` for any other file."""
     header, arrays = versioned_files.read(path, FORMAT, VERSION)
     try:
         machine = _machine(cast("dict[str, Any]", header["machine"]))

@@ -1,1 +1,1 @@
-"""The cost of each kind of unit, one file each, and the table of costs that the engine walks."""
+"""The costs of instructions on each kind of unit, one file each, and the table of costs that the engine reads."""

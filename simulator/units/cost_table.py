@@ -1,4 +1,4 @@
-"""A program as the table that the event loop walks: a row of integers per instruction, with all costs."""
+"""Makes the table of costs that the event loop reads: a row of integers per instruction of a program."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from simulator.units.unit import COSTS, MEETS, Mask, Part
 from simulator.units.unit_table import KIND_OF, UNITS
 
 MEET = len(DependenceKind)
-"""Kind of a BARRIER's waits for the others of its meeting: until these have issued, not until they are done."""
+"""The kind of a BARRIER's waits for the other BARRIERs of its meeting: until these have issued, not until done."""
 
 NOT_KNOWN: gather.Indices = MappingProxyType({})
 
 
 class CostTable(NamedTuple):
-    """The event loop's view of each instruction."""
+    """The columns that the event loop reads, one entry per instruction."""
 
     kind: I64
-    """Its unit's place in `unit_table.UNITS`."""
+    """The place of the instruction's unit in `unit_table.UNITS`."""
     core: I64
     chain: I64
-    """The matmul it accumulates onto without a drain between, -1 for none."""
+    """The matmul to whose sums it adds without a drain between, -1 for none."""
     second: I64
-    """Bytes that a second memory moves for it; 0 when it moves none."""
+    """Bytes that a second memory moves for the instruction; 0 if it moves none."""
     cycles: I64
     waiting: I64
     preload: I64
@@ -43,27 +43,27 @@ class CostTable(NamedTuple):
     drain: I64
     mark: I64
     requested: I64
-    """These as in `unit.Costs`."""
+    """The columns from `cycles` to `requested` are those of `unit.Costs`."""
 
 
 class Spared(NamedTuple):
-    """The instructions of one launch that spare DRAM: copies of a second memory, and what is left out."""
+    """The instructions of one launch that spare DRAM: copies of a second memory, and skipped instructions."""
 
     rows: Mask
-    """Whether each instruction is a copy that a second memory serves."""
+    """For each instruction, True if it is a copy that a second memory serves."""
     waits: I64
     """Pairs: a copy, and the instruction that brings its box to the second memory."""
     skipped: Mask
-    """Whether each instruction is left out: it issues and waits like any other, and then takes no time."""
+    """For each instruction, True if it is skipped: it issues and waits like any other, and then takes no time."""
 
 
 def none_spared(rows: int) -> Spared:
-    """Of so many instructions none spares DRAM."""
+    """Returns a `Spared` for `rows` instructions, none of which spares DRAM."""
     return Spared(np.zeros(rows, np.bool_), np.zeros((0, 2), np.int64), np.zeros(rows, np.bool_))
 
 
 class TracedWork(NamedTuple):
-    """The part of a launch's work that its trace keeps; the rest is large."""
+    """The part of a launch's work that its trace keeps; the rest of the work is large."""
 
     moved: I64
     read: int
@@ -78,32 +78,32 @@ class TracedWork(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The work of one launch."""
+    """The work of one launch: costs, dependences, and requests of each instruction."""
 
     table: CostTable
     dependence_start: I64
     dependence: I32
     dependence_kind: U8
     moved: I64
-    """Bytes each instruction moves: from or to DRAM, and within the scratchpad those of a copy."""
+    """Bytes that each instruction moves from or to DRAM, or copies within the scratchpad."""
     read: I64
-    """Bytes each instruction reads from DRAM, or from the second memory in its place."""
+    """Bytes that each instruction reads from DRAM, or from the second memory instead."""
     written: I64
-    """Bytes each instruction writes to DRAM, or to the second memory in its place."""
+    """Bytes that each instruction writes to DRAM, or to the second memory instead."""
     requests: gather.Requests
     """The runs that GATHERs and SCATTERs ask for, each with its address."""
     walks: walks.Walks
-    """Each instruction's requests to a memory that takes them one by one, or has several parts; else empty."""
+    """The boxes and runs of each instruction in DRAM, for a memory that is banked or has several parts; else empty."""
     skipped: Mask
-    """The skipped instructions: their rows say that they take no time."""
+    """For each instruction, True if it is skipped; its row of costs is then zeros."""
     by_part: I64
-    """N x 2 x parts: bytes in whole requests that each instruction reads and writes in each part of a memory that is
-    divided. No rows as long as pages have no place: memory/pages.py."""
+    """N x 2 x parts: bytes in whole requests that each instruction reads and writes in each part of a divided memory.
+    No rows until the pages are placed: memory/pages.py."""
     remote: int = 0
-    """Number of these that lie in another part than the core's own."""
+    """The bytes of `by_part` that lie in another part than the core's own."""
 
     def to_run(self) -> Work:
-        """The same without the columns that only the trace keeps: each is as long as the program."""
+        """This work without the columns that only the trace needs; these are as long as the program."""
         nothing = np.zeros(0, np.int64)
         asked = replace(self.requests, bytes=nothing, read_bytes=nothing, request_bytes=nothing)
         return replace(self, read=nothing, written=nothing, requests=asked)
@@ -133,8 +133,11 @@ def work(
     spared: Spared | None = None,
     grids: Sequence[Grid | None] = (),
 ) -> Work:
-    """The table of a launch of `program` with its arguments at `addresses`, the numbers in some of them, and their
-    rows and columns."""
+    """The work of a launch of `program` with its arguments at `addresses`.
+
+    `indices` are the known index tensors, `spared` the instructions that spare DRAM, `grids` the arguments' rows and
+    columns.
+    """
     rows = len(program)
     second, waits, skipped = spared or none_spared(rows)
     indexed = gather.requests(program, addresses, indices, machine)
@@ -169,7 +172,8 @@ def work(
 
 
 def _left_out(skipped: Mask, table: CostTable, moved: I64, read: I64, written: I64) -> CostTable:
-    """A skipped instruction takes no time; but a product is complete only when its accumulator's earlier sums are."""
+    """Sets the costs of skipped instructions to zero, but keeps a product waiting for its accumulator's earlier
+    sums."""
     moved[skipped] = read[skipped] = written[skipped] = 0
     for column in (table.cycles, table.preload, table.last, table.requested, table.waiting):
         column[skipped] = 0
@@ -180,18 +184,18 @@ def _left_out(skipped: Mask, table: CostTable, moved: I64, read: I64, written: I
 
 
 _PIECE = 1 << 16
-"""Instructions whose costs are computed at once: the temporary arrays of a long program would be large."""
+"""Instructions whose costs are computed at once: for a whole long program, the temporary arrays would be large."""
 
 
 def pieces(program: TileProgram) -> Iterator[tuple[slice, TileProgram]]:
-    """The program's instructions, some at a time."""
+    """Yields the program's instructions in pieces: (rows, part of the program)."""
     for first in range(0, len(program), _PIECE):
         piece = slice(first, min(first + _PIECE, len(program)))
         yield piece, program.part(piece.start, piece.stop)
 
 
 def _add_costs(part: Part, kind: I64, mine: Mask, costs: Mapping[str, I64]) -> None:
-    """Adds what instructions that are `mine` cost by themselves, each at the unit of its kind."""
+    """Adds to `costs` the costs of the instructions that are `mine`, each by the unit of its kind."""
     for place, unit in enumerate(UNITS):
         here = mine & (kind == place)
         if not here.any():
@@ -211,17 +215,19 @@ _CLOCKED = ("cycles", "preload", "last", "drain")
 
 
 def _at_clock(cycles: I64, ratio: Fraction) -> I64:
-    """Cycles of a core's clock in cycles of the machine's; an event before an end stays before it."""
+    """Cycles of a core's clock in cycles of the machine's, rounded away from zero."""
     return np.sign(cycles) * -(-np.abs(cycles) * ratio.denominator // ratio.numerator)
 
 
 def _waits(program: TileProgram, brought: I64) -> tuple[I64, I32, U8]:
     """The waits of each instruction, as CSR: its dependences, and `Spared.waits`.
 
-    A BARRIER waits for the others of its meeting. One to which too few cores come waits for itself, and so for ever.
+    A BARRIER waits for the other BARRIERs of its meeting. If too few cores come to the meeting, it waits for itself,
+    and so for ever.
     """
-    starts, sources = program.dependence_start.copy(), program.dependence.copy()  # to the compiled loop the program's
-    kinds, added = program.dependence_kind.copy(), list[tuple[int, int, int]]()  # own would be another, read-only type
+    # copies: the program's own arrays are read-only, another type to the compiled loop
+    starts, sources = program.dependence_start.copy(), program.dependence.copy()
+    kinds, added = program.dependence_kind.copy(), list[tuple[int, int, int]]()
     for row, meeting in sorted(meeting_of(program).items()):
         added += [(row, other, MEET) for other in meeting if other != row]
         if len(meeting) < program.extent[row, 0]:
@@ -239,7 +245,8 @@ def _waits(program: TileProgram, brought: I64) -> tuple[I64, I32, U8]:
 
 
 def _in_order(drain: I64, chain: I64) -> I64:
-    """Sums leave an array in order: a matmul that continues a chain is not complete before the one it continues."""
+    """Drain times for sums that leave an array in order: a matmul of a chain is complete no sooner than those
+    before."""
     drain = drain.copy()
     rows = np.flatnonzero(chain >= 0)
     while len(sooner := rows[drain[rows] < drain[chain[rows]]]):

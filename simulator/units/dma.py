@@ -1,29 +1,30 @@
 """DMA queues: the cost of a copy.
 
-A queue carries one copy at a time, from the cycle its first request leaves until its last byte has landed. A box in
-DRAM is read or written in runs of contiguous bytes; the memory serves whole requests, so a run costs the bytes of
-every request it touches. All runs are taken to lie relative to request borders as the first one does, which is exact
-when the strides between runs are multiples of a request. A run that is walked backwards is the same bytes, and the
-same requests. Along an axis of stride 0, a broadcast, the same runs are fetched again for each place.
+A queue carries one copy at a time, from the cycle in which its first request leaves until its last byte has landed. A
+box in DRAM is read or written in runs of contiguous bytes; the memory serves whole requests, so a run costs the bytes
+of every request that it touches. All runs are assumed to lie relative to request borders as the first one does, which
+is exact if the strides between runs are multiples of a request. A run that is walked backwards has the same bytes and
+requests. Along an axis of stride 0, a broadcast, the same runs are fetched again for each place.
 
     copy from or to DRAM      granted + max(request bytes / DRAM rate, bytes / queue rate) + latency
     copy within scratchpad    bytes / queue rate
 
 memory/dram.py decides when a copy is granted the memory, and how long the memory takes to answer.
 
-A queue moves up to its width in a cycle, to one place and those that follow it, so each stretch of bytes that lie side
-by side at both ends begins in a cycle of its own:
+A queue moves in a cycle at most its width in bytes, and only bytes that lie side by side at both ends. So each stretch
+of such bytes begins in a cycle of its own:
 
     bytes / queue rate        stretches * ceil(bytes of each / width)
 
 The number of lanes within the width does not matter: a partly filled row of lanes takes the cycles of the bytes it
-moves. A vector pass works on rows along the lanes (see vector.py), so in a buffer that some pass touches the axis that
-is contiguous in DRAM lies along them, each of its rows from the first lane on, and is a stretch. In any other buffer
-the bytes lie as they come, and a stretch is as long as the run: weights of 3 x 3 places are one.
+moves. A vector pass works on rows along the lanes (see vector.py). So in a buffer that some pass touches, the axis that
+is contiguous in DRAM lies along the lanes; each of its rows begins at the first lane and is a stretch. In any other
+buffer the bytes lie as they come, and a stretch is as long as the run: weights of 3 x 3 places are one stretch.
 
-A buffer lies one way. A copy whose other axis is contiguous in DRAM is a transpose: of its bytes only single elements
-lie side by side at both ends, so it moves an element a cycle. (`assumed`: nobody published what such a copy takes, and
-no measured kernel only transposes. Products take operands along either axis, since an array may be fed with both.)
+A buffer lies in one way. A copy from or to a tensor whose contiguous axis is another is a transpose: only single
+elements lie side by side at both ends, so it moves one element per cycle. (`assumed`: nobody published the time of such
+a copy, and no measured kernel only transposes. Products take operands along either axis, since an array may be fed
+with both.)
 
 Of a tensor that lies in blocks (tiled_tensors.py) whole blocks are moved, padding included. A block has the shape of a
 vector over all lanes, so it is moved as it lies: a stretch is as long as a run of blocks.
@@ -47,18 +48,18 @@ from simulator.units.unit import Costs, Does, Part, Unit
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
-    """One entry per instruction; 0 for those that move nothing."""
+    """The transfers of a program: one entry per instruction, 0 for instructions that move nothing."""
 
     bytes: I64
     """Bytes that the instruction moves."""
     request_bytes: I64
-    """Bytes that the memory moves for it: whole requests; 0 within the scratchpad."""
+    """Bytes that the memory moves for the instruction, in whole requests; 0 within the scratchpad."""
     cycles: I64
-    """At the queue's own rate."""
+    """Cycles at the queue's own rate."""
     run: I64
-    """Bytes that lie together in DRAM."""
+    """Bytes of each run that lies together in DRAM."""
     stretch: I64
-    """Bytes that lie side by side at both ends: a queue moves no more than one at once."""
+    """Bytes of each stretch that lies side by side at both ends; a queue moves bytes of one stretch per cycle."""
 
 
 def transfers(
@@ -68,7 +69,7 @@ def transfers(
     in_rows: npt.NDArray[np.bool_],
     grids: Sequence[Grid | None] = (),
 ) -> Transfers:
-    """The cost of each copy of a program with its arguments at `addresses` and its buffers `in_rows` or not."""
+    """The cost of each copy of a program with its arguments at `addresses`; `in_rows` as the function of this name."""
     rows = len(program)
     moves = np.isin(program.opcode, [Opcode.LOAD, Opcode.STORE, Opcode.COPY])
     first = np.where(moves, program.operand_start[:-1], 0)
@@ -109,8 +110,8 @@ def estimate(
 ) -> tuple[float, float]:
     """Estimates the bytes of a copy's requests and its cycles at the queue's rate, before there is an instruction.
 
-    Its runs lie `apart` bytes from each other. If most do not begin at a border of requests, the requests are the mean
-    over all places where a run can begin.
+    The copy's runs begin `apart` bytes from each other. If `apart` is no multiple of a request, the number of requests
+    is the mean over all places where a run can begin.
     """
     request = machine.dram.request_bytes
     touched = math.ceil(run / request)
@@ -120,7 +121,7 @@ def estimate(
 
 
 def in_rows(program: TileProgram) -> npt.NDArray[np.bool_]:
-    """Whether a vector pass touches each buffer, so that its rows lie along the lanes."""
+    """For each buffer, True if a vector pass touches it, so that its rows lie along the lanes."""
     owner = program.owners()
     passes = (program.opcode[owner] == Opcode.VECTOR) & (program.space == Space.SCRATCHPAD)
     found: npt.NDArray[np.bool_] = np.bincount(program.target[passes], minlength=len(program.buffers)) > 0
@@ -128,7 +129,7 @@ def in_rows(program: TileProgram) -> npt.NDArray[np.bool_]:
 
 
 def _stretches(program: TileProgram, first: I64, side: I64, in_rows: npt.NDArray[np.bool_]) -> I64:
-    """Elements of each copy that are moved side by side; `side` is its operand in DRAM, if it has one."""
+    """Elements of a stretch of each copy; `first` is its first operand, `side` its operand in DRAM, if it has one."""
     other = np.where(side == first, first + 1, first)
     shape, strides = program.shape[side], program.strides[side]
     along: I64 = np.where(np.abs(strides) == 1, shape, 1).max(1)
@@ -139,16 +140,17 @@ def _stretches(program: TileProgram, first: I64, side: I64, in_rows: npt.NDArray
     near: npt.NDArray[np.bool_] = np.concatenate([in_rows, np.zeros(1, np.bool_)])[buffer]
     together: I64 = np.where(common, shape, 1).prod(1)
     lane = _lane_strides(program, side, other, in_rows)[buffer]
-    same_way = (program.strides[other] == lane[:, None]) & (np.abs(strides) <= 1)  # 0: an element fills its row
+    same_way = (program.strides[other] == lane[:, None]) & (np.abs(strides) <= 1)  # stride 0: one element fills the row
     turned = (lane > 0) & ~(same_way & (shape > 1)).any(1)
     along = np.where(lane > 0, np.where(same_way, shape, 1).max(1), along)
     return np.maximum(along, np.where(near | turned, 1, together))
 
 
 def _lane_strides(program: TileProgram, side: I64, other: I64, in_rows: npt.NDArray[np.bool_]) -> I64:
-    """For each buffer the stride in it of the axis along which it lies, 0 if no copy says it, and for no buffer.
+    """For each buffer, the stride of its axis along the lanes; 0 if no copy determines the axis, and in a last entry.
 
-    It lies as the first tensor that is copied does; a buffer in which nothing is computed, as the first that leaves it.
+    The axis is the contiguous one of the first tensor that is copied to or from the buffer; if no vector pass touches
+    the buffer, that of the first tensor that is stored from it.
     """
     along = (np.abs(program.strides[side]) == 1) & (program.shape[side] > 1)
     says = along.any(1) & (program.space[side] == Space.DRAM) & (program.space[other] == Space.SCRATCHPAD)
@@ -160,14 +162,15 @@ def _lane_strides(program: TileProgram, side: I64, other: I64, in_rows: npt.NDAr
     strides = program.strides[other[rows], axis]
     found = np.zeros(len(in_rows) + 1, np.int64)
     for chosen in (np.flatnonzero(~leaves)[::-1], np.flatnonzero(leaves)[::-1]):
-        found[buffers[chosen]] = strides[chosen]  # of several, the last that is written here is the first
+        found[buffers[chosen]] = strides[chosen]  # in reverse order: the first copy is written last and stays
     return found
 
 
 def contiguous(shape: I64, strides: I64) -> npt.NDArray[np.bool_]:
-    """The dims of each box that make up its contiguous runs: taken narrowest stride first, each continues the last.
+    """For each box, True for the dims that make up its contiguous runs.
 
-    A broadcast, of stride 0, continues nothing.
+    Dims are taken narrowest stride first; a dim belongs to the run if it continues the run so far. A dim of stride 0, a
+    broadcast, continues no run.
     """
     strides = np.where(strides == 0, np.iinfo(np.int64).max, strides)
     narrow_first = np.argsort(np.where(shape == 1, 0, strides), axis=1, kind="stable")

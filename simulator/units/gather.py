@@ -1,15 +1,15 @@
 """GATHER and SCATTER: movements whose addresses are data.
 
-Such an instruction walks its extent. At each point the values of its index operands, and the point itself, say which
-element of the memory operand, its last, is read (GATHER) or written (SCATTER); see `program.Indexed`. Where the values
-are known, because the indices were loaded from a tensor whose numbers came with the launch, the addresses are the real
-ones. Where they are not, because an earlier kernel computes them for instance, they are drawn evenly from the valid
-range, from a fixed seed, and the span says that its addresses are assumed.
+Such an instruction walks its extent. At each point the values of its index operands, and the point itself, determine
+the element of the memory operand, its last, that is read (GATHER) or written (SCATTER); see `program.Indexed`. If the
+values are known, because the indices were loaded from a tensor whose numbers came with the launch, the addresses are
+real. If not, for instance because an earlier kernel computes the indices, the values are drawn evenly from the valid
+range, with a fixed seed, and the span is marked `assumed`.
 
-    run        the points along which addresses are contiguous whatever the indices say: a row of an embedding
-    requests   one run is asked for by itself, in whole requests of the memory, also when its neighbour lies beside it:
+    run        the points along which addresses are contiguous whatever the indices are: a row of an embedding
+    requests   each run is requested by itself, in whole requests of the memory, even if the next run lies beside it:
                the queue does not compare indices
-    update     a SCATTER that adds to what is there reads each run and writes it: twice the bytes, twice the requests
+    update     a SCATTER that adds to the old elements reads each run and writes it: twice the bytes, twice the requests
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ class Requests:
     """The memory requests of a launch's GATHERs and SCATTERs, run by run."""
 
     start: I64
-    """N + 1: the runs of each instruction."""
+    """N + 1: where each instruction's runs begin."""
     address: I64
     """DRAM address of each run's first byte."""
     size: I64
     """Bytes of each run."""
     bytes: I64
-    """N: bytes that each instruction moves; for one that updates, read and written together."""
+    """N: bytes that each instruction moves; for an update, bytes read and written together."""
     read_bytes: I64
     request_bytes: I64
-    """N: bytes that the memory moves for it, in whole requests."""
+    """N: bytes that the memory moves for each instruction, in whole requests."""
     assumed: npt.NDArray[np.bool_]
-    """N: the addresses are drawn, not known."""
+    """N: True if the instruction's addresses are drawn, not known."""
 
 
 def requests(program: TileProgram, addresses: Sequence[int], indices: Indices, machine: Machine) -> Requests:
-    """The requests of each GATHER and SCATTER of a program, its arguments lying at `addresses`."""
+    """The requests of each GATHER and SCATTER of a program with its arguments at `addresses`."""
     rows = len(program)
     moved, read, asked = (np.zeros(rows, np.int64) for _ in range(3))
     assumed = np.zeros(rows, np.bool_)
@@ -76,7 +76,7 @@ def requests(program: TileProgram, addresses: Sequence[int], indices: Indices, m
 
 
 def elements(program: TileProgram) -> I64:
-    """Number of elements of each operand that are touched: in a GATHER's memory one a point, not all of its box."""
+    """Number of touched elements of each operand: one per point for the memory of a GATHER or SCATTER, else its box."""
     count = program.shape.prod(1)
     for row in np.flatnonzero(np.isin(program.opcode, INDEXED)).tolist():
         count[program.operand_start[row + 1] - 1] = program.extent[row].prod()
@@ -92,7 +92,7 @@ def _indexed(program: TileProgram, row: int) -> tuple[Instruction, Operand, Inde
 
 
 def _runs(instruction: Instruction, memory: Operand, indexed: Indexed, values: Sequence[I64]) -> tuple[I64, int]:
-    """The first element of each run, counted from the base of the argument's storage, and how long each run is."""
+    """The first element of each run, counted from the base of the argument's storage, and the elements of each run."""
     rank = len(instruction.extent)
     steps = _steps(instruction, memory, indexed)
     place = np.full((1,) * rank, memory.offset, np.int64)
@@ -109,7 +109,7 @@ def _runs(instruction: Instruction, memory: Operand, indexed: Indexed, values: S
 
 
 def _steps(instruction: Instruction, memory: Operand, indexed: Indexed) -> list[int]:
-    """Elements of the memory from one place of each dim of the extent to the next, where no index chooses."""
+    """For each dim of the extent, the memory's elements from one place to the next; 0 for dims of indices alone."""
     steps = [0] * len(instruction.extent)
     for code, stride in zip(indexed.axes, memory.strides, strict=True):
         if code >= 0:
@@ -118,7 +118,7 @@ def _steps(instruction: Instruction, memory: Operand, indexed: Indexed) -> list[
 
 
 def _together(instruction: Instruction, steps: Sequence[int], indexed: Indexed) -> tuple[int, set[int]]:
-    """Number of elements that lie together whatever the indices are, and the dims that walk them."""
+    """The number of elements that lie together whatever the indices are, and the dims of the extent that walk them."""
     extent, chosen = instruction.extent, {dim for dims in indexed.index_dims for dim in dims}
     run, inside = 1, set[int]()
     for dim in sorted(set(range(len(extent))) - chosen, key=lambda dim: steps[dim]):
@@ -138,7 +138,7 @@ def run_bytes(program: TileProgram) -> I64:
 
 
 def along(value: I64, dims: Sequence[int], rank: int) -> I64:
-    """An array whose axes walk `dims`, lying along these in a space of `rank` dims."""
+    """Reshapes an array whose axes walk `dims` to `rank` axes, so that it broadcasts along the other dims."""
     ordered = value.transpose(np.argsort(dims).tolist())
     return ordered[tuple(slice(None) if dim in dims else None for dim in range(rank))]
 
@@ -150,7 +150,7 @@ def _wrapped(value: I64, extent: int, *, wraps: bool) -> I64:
 def _values(
     program: TileProgram, row: int, instruction: Instruction, indexed: Indexed, loaded: _Loaded, indices: Indices
 ) -> tuple[list[I64], bool]:
-    """The values of each index operand, and whether some are drawn."""
+    """The values of each index operand, and True if some are drawn."""
     found: list[I64] = []
     assumed = False
     for number, dims in enumerate(indexed.index_dims):
@@ -175,7 +175,7 @@ def _values(
 
 
 class _Loaded:
-    """Which box of DRAM a scratchpad box was loaded from, and still holds when an instruction reads it."""
+    """Finds the box of DRAM from which a scratchpad box was loaded, unless the scratchpad box was written since."""
 
     def __init__(self, program: TileProgram) -> None:
         self._program = program

@@ -1,8 +1,8 @@
-"""The host: a step on it is a round trip over the host link, and the host's own arithmetic between.
+"""The host: a step on the host is a round trip over the host link, with arithmetic on the host between.
 
-Each way costs the link's latency and the bytes at its bandwidth; the arithmetic its operations at the host's rate. It
-is never free: no bytes and no operations still cost two latencies. Nothing overlaps it, since launches run one after
-another. It belongs to no core; a trace with such steps lists it after all units.
+Each way costs the link's latency and the bytes at its bandwidth; the arithmetic costs its operations at the host's
+rate. A step is never free: without bytes and operations it still costs two latencies. Nothing overlaps a step, since
+launches run one after another. The host belongs to no core; a trace with such steps lists it after all units.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from simulator.units.unit import Costs, Does, Unit
 
 
 def round_trip(bytes_in: int, flops: int, bytes_out: int, machine: Machine) -> tuple[int, int, int]:
-    """Cycles of the machine for the way to the host, the work on it, and the way back."""
+    """Cycles of the machine for the way to the host, the work there, and the way back."""
     hertz = 1000 * machine.clock_khz
     latency = Fraction(str(machine.host.link_latency_us)) * machine.clock_khz / 1000
     there, back = (

@@ -1,8 +1,8 @@
-"""The requests of each instruction to a memory that takes them one by one: their addresses, in order.
+"""The addresses of each instruction's requests, in order, for a memory that takes requests one by one.
 
-A copy walks its box in DRAM in runs of contiguous bytes. A loop of direct accesses walks several boxes in lockstep, an
-element of each an iteration. GATHER and SCATTER have a list of runs (see gather.py); one that updates reads and writes
-each. A run is asked for in whole requests, from the one its first byte lies in to that of its last.
+A copy walks its box in DRAM in runs of contiguous bytes. A loop of direct accesses walks several boxes in lockstep, one
+element of each box per iteration. GATHER and SCATTER have a list of runs (see gather.py); a SCATTER that updates reads
+and writes each run. A run is requested in whole requests, from the request with its first byte to that with its last.
 """
 
 from __future__ import annotations
@@ -21,46 +21,46 @@ from simulator.units.dma import contiguous
 from simulator.units.tiled_tensors import covered
 
 _PIECE = 1 << 16
-"""Boxes that are computed at once: the temporary arrays of a long program would be large."""
+"""Boxes that are computed at once: with all boxes of a long program, the temporary arrays would be large."""
 
 
 class Boxes(NamedTuple):
-    """Boxes in DRAM, an entry each: the runs of a box begin so far apart along so many dims."""
+    """Boxes in DRAM, one entry per box: a run of contiguous bytes, repeated along the box's dims."""
 
     address: I64
-    """Of the first run."""
+    """The address of the first run."""
     run: I64
     """Bytes of each run."""
     writes: I64
-    """1 if it is written."""
+    """1 if the box is written, 0 if it is read."""
     extents: I64
-    """B x dims, of which all boxes of a launch have as many: how many places each dim has, outermost first."""
+    """B x dims: the number of places along each dim, outermost first. All boxes of a launch have equally many dims."""
     strides: I64
-    """B x dims: the bytes between these."""
+    """B x dims: the bytes from one place of a dim to the next."""
 
 
 class Runs(NamedTuple):
-    """Runs of contiguous bytes, an entry each."""
+    """Runs of contiguous bytes, one entry per run."""
 
     address: I64
     size: I64
     ways: I64
-    """Reads (1), writes (2) or both."""
+    """1 if the run is read, 2 if it is written, 3 for both."""
 
 
 class Walks(NamedTuple):
-    """The walks of all instructions of a launch."""
+    """The boxes and runs that each instruction of a launch walks in DRAM."""
 
     box_start: I64
-    """N + 1: the boxes of each instruction."""
+    """N + 1: where each instruction's boxes begin in `boxes`."""
     boxes: Boxes
     run_start: I64
-    """N + 1: the listed runs of each instruction."""
+    """N + 1: where each instruction's listed runs begin in `runs`."""
     runs: Runs
 
 
 def no_walks() -> Walks:
-    """The walks of no instruction."""
+    """Walks without any instruction."""
     nothing = np.zeros(0, np.int64)
     return Walks(np.zeros(1, np.int64), _joined([]), np.zeros(1, np.int64), Runs(nothing, nothing, nothing))
 
@@ -74,7 +74,10 @@ class Lie(NamedTuple):
 
 
 def walks(program: TileProgram, lie: Lie, listed: gather.Requests, asking: npt.NDArray[np.bool_]) -> Walks:
-    """The walks of a launch of `program` whose arguments `lie` there: of those instructions that are `asking`."""
+    """The walks of a launch of `program`; only instructions with `asking` access the memory.
+
+    `lie` has the places of the arguments, `listed` the runs of GATHERs and SCATTERs.
+    """
     rows = len(program)
     owner = np.repeat(np.arange(rows), np.diff(program.operand_start))
     opcode = program.opcode[owner]
@@ -99,12 +102,12 @@ def walks(program: TileProgram, lie: Lie, listed: gather.Requests, asking: npt.N
 
 
 def _boxes(program: TileProgram, lie: Lie, operands: I64, copied: npt.NDArray[np.bool_]) -> Boxes:
-    """The boxes of some operands, with as many dims as the one of them that has most."""
+    """The boxes of some operands, all with as many dims as the box with most."""
     size = program.element_bytes[operands].astype(np.int64)
     shape, strides = program.shape[operands], program.strides[operands]
-    lowest = np.where(copied, (np.minimum(strides, 0) * (shape - 1)).sum(1), 0)  # backwards is the same bytes
+    lowest = np.where(copied, (np.minimum(strides, 0) * (shape - 1)).sum(1), 0)  # backwards: the same bytes
     strides = np.where(copied[:, None], np.abs(strides), strides)
-    inside = contiguous(shape, strides) & copied[:, None]  # what one run covers
+    inside = contiguous(shape, strides) & copied[:, None]  # the dims that one run covers
     extents, between = np.where(inside, 1, shape), strides * size[:, None]
     start, run = (program.offset[operands] + lowest) * size, np.where(inside, shape, 1).prod(1) * size
     blocks = covered(program, operands, lie.grids, lie.machine)
@@ -125,7 +128,7 @@ def _boxes(program: TileProgram, lie: Lie, operands: I64, copied: npt.NDArray[np
 
 
 def _joined(pieces: Sequence[Boxes]) -> Boxes:
-    """All boxes, with as many dims as those that have most: a dim of one place more is none."""
+    """Joins pieces of boxes; pads them to equally many dims with dims of one place."""
     nothing, dims = np.zeros(0, np.int64), max((piece.extents.shape[1] for piece in pieces), default=0)
     columns = [[nothing, nothing, nothing, nothing.reshape(0, dims), nothing.reshape(0, dims)]]
     for piece in pieces:

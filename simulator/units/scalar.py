@@ -2,12 +2,12 @@
 
 A DIRECT instruction is an innermost loop of n iterations that reads and writes single elements where they lie, in DRAM
 or in the scratchpad, and computes on them one at a time. Every load or store of its body is one operand: a first
-element, a count and a stride. The unit sends its accesses in order, `accesses per cycle` of them, each at once on its
-way when fewer than `outstanding` are still unanswered. Loads of later iterations pass stores that wait for their data
-(access and execution are decoupled), so iterations overlap unless one reads what an earlier one wrote. Addresses are
-made beside the data and cost nothing. All figures of the unit are assumed, and so are its omissions: it has no cache
-and no buffer for recently read or written data, so every access to DRAM is a request of its own, of which all but one
-element is thrown away, and every write is a request too. That, and not a factor, is what makes unstaged access slow.
+element, a count and a stride. The unit sends its accesses in order, `accesses per cycle` of them in a cycle, as long as
+fewer than `outstanding` are unanswered. Loads of later iterations pass stores that wait for their data (access and
+execution are decoupled), so iterations overlap unless one reads an element that an earlier one wrote. Addresses are
+computed beside the data and cost nothing. All figures of the unit are assumed, and so are its omissions: it has no
+cache and no buffer for recently read or written data, so every access to DRAM is a request of its own, of which all but
+one element is thrown away, and every write is a request too. This makes unstaged access slow; there is no extra factor.
 
 With T accesses in all, `latency` that of the place accessed (of the memory, or of the scratchpad), and per iteration
 a ALU operations (arithmetic, comparison, conversion; moving a value is the accesses themselves) and s special ones:
@@ -21,14 +21,15 @@ a ALU operations (arithmetic, comparison, conversion; moving a value is the acce
                                 max(chain, pace(1)) + ceil(n / d) * carried - first  for each chain between iterations
                 and not over before the last of its requests has been on the bus and been answered (see memory/dram.py)
 
-A value that an iteration hands to the next (`OpInfo.carried`) is a chain through all of them: `carried` is the latency
-of its operations, a ALU and s special ones, d the iterations after which the value is back, `first` what of it is in
-the first iteration: all of it, but no more than that computes. Loads, stores and what else is computed run beside it.
+A value that an iteration hands to a later one (`OpInfo.carried`) is a chain through all iterations: `carried` is the
+latency of its operations, a ALU and s special ones; d is the number of iterations after which the value is back;
+`first` is the part of the latency in the first iteration: all of it, but no more than the iteration computes. Loads,
+stores and other computations run beside the chain.
 
-Arithmetic that stands outside an innermost loop is an instruction of one iteration without an access.
+Arithmetic outside of innermost loops is an instruction of one iteration without an access.
 
 The requests of a loop are granted the bus as one transfer, like those of a copy. One core's scalar unit is one
-in-order unit: a loop starts when the one before it has ended, its last access answered.
+in-order unit: a loop starts when the loop before it has ended, its last access answered.
 """
 
 from __future__ import annotations
@@ -44,10 +45,9 @@ from simulator.units.unit import MEETS, Costs, Does, Part, Unit, computed
 
 
 def _costs(part: Part) -> Costs:
-    """The costs of loops of accesses, the module's closed forms, and of BARRIERs, which take the latency between the
-    cores.
+    """The costs of loops of accesses by the module's closed forms, and of BARRIERs: the latency between the cores.
 
-    `Part.ratio` says how the core's clock differs: answers come by the machine's, chains are computed by the core's.
+    `Part.ratio` is the ratio of the core's clock: answers come by the machine's clock, chains run by the core's.
     """
     program, addresses, machine, rows = part.program, part.addresses, part.machine, len(part.program)
     meets = program.opcode == Opcode.BARRIER
@@ -69,7 +69,7 @@ def _costs(part: Part) -> Costs:
         moved=_sums(rows, owner, np.where(in_dram, count * size, 0)),
         read=_sums(rows, owner, np.where(in_dram & ~writes, count * size, 0)),
         written=_sums(rows, owner, np.where(in_dram & writes, count * size, 0)),
-        requested=_sums(rows, owner, np.where(in_dram, count * touched, 0)),  # a whole request each
+        requested=_sums(rows, owner, np.where(in_dram, count * touched, 0)),  # each access moves whole requests
     )
 
 
@@ -82,7 +82,7 @@ def operations(program: TileProgram) -> I64:
 
 
 def _cycles(part: Part, owner: I64, here: I64) -> tuple[I64, I64]:
-    """Cycles each instruction would take if every access were answered at once; and cycles more, for answers and for
+    """Cycles of each instruction if every access were answered at once; and its further cycles, for answers and for
     results of earlier iterations."""
     program, machine, ratio, rows = part.program, part.machine, part.ratio, len(part.program)
     count, writes = program.shape[here].prod(1), (program.access[here] & Access.WRITE) != 0
@@ -115,7 +115,7 @@ def _cycles(part: Part, owner: I64, here: I64) -> tuple[I64, I64]:
 
 
 def _handed_on(program: TileProgram, machine: Machine, ratio: Fraction) -> I64:
-    """Cycles that the longest chain between iterations takes more than the first iteration's part of it."""
+    """Cycles of the longest chain between iterations, without the part of the chain in the first iteration."""
     longest = np.zeros(len(program), np.int64)
     for number, op in enumerate(program.ops):
         here = np.flatnonzero((program.op == number) & (program.opcode == Opcode.DIRECT)) if op.carried else ()
@@ -129,15 +129,15 @@ def _handed_on(program: TileProgram, machine: Machine, ratio: Fraction) -> I64:
 
 
 def _latency(counts: Sequence[int], machine: Machine) -> int:
-    """The latency of a chain of operations, given by `OpClass`: each waits for the one before."""
+    """The latency of a chain of operations, counted by `OpClass`: each operation waits for the one before."""
     plain = counts[OpClass.ALU] + counts[OpClass.CONVERT]
     return plain * machine.vector.alu_latency_cycles + counts[OpClass.SPECIAL] * machine.vector.special_latency_cycles
 
 
 def _distance(program: TileProgram) -> I64:
-    """After how many iterations a loop reads what it wrote, at the earliest; 0 if its iterations do not meet so.
+    """The least number of iterations after which a loop reads an element that it wrote; 0 if it never does.
 
-    Two patterns of one stride are compared exactly, others by their first and last byte.
+    A write and a read of the same stride are compared exactly, others by their first and last byte.
     """
     owner, here = _operands(program)
     nearest = np.full(len(program), np.iinfo(np.int64).max)
@@ -168,7 +168,7 @@ def _steps(program: TileProgram, write: I64, read: I64) -> I64:
 
 
 def _operands(program: TileProgram) -> tuple[I64, I64]:
-    """Operands of DIRECT instructions: the instruction of each, and its number."""
+    """The operands of DIRECT instructions: the instruction of each operand, and the operand's number."""
     owner = program.owners()
     here = np.flatnonzero(program.opcode[owner] == Opcode.DIRECT)
     return owner[here], here

@@ -7,11 +7,11 @@ S streamed rows:
     preload    k cycles: a row of weights a cycle. With a preload depth of 2 the array holds two sets of weights, so a
                preload runs while the set before is in use, but not earlier: only one set can wait. With a depth of 1 it
                begins when the last result of the tile before is out
-    switch     `weight_switch_cycles`, in which no row enters: a set that is in takes the place of the one before
+    switch     `weight_switch_cycles`, in which no row enters: a preloaded set takes the place of the set before
     stream     S cycles
-    fill       r + c - 1 cycles from a row's entry to its last result, where the matmul's tiles take r of the R rows and
-               c of the C columns: a tile lies where rows enter and sums leave, and what is beyond it is not passed. The
-               first row takes them all, each further row comes one cycle later
+    fill       r + c - 1 cycles from a row's entry to its last result, if the matmul's tiles take r of the R rows and
+               c of the C columns: a tile lies where rows enter and sums leave, so nothing passes the rest of the array.
+               The first row takes all of these cycles, each further row comes one cycle later
 
     one tile on an idle array       k + switch + (S - 1) + (r + c - 1)                              cycles
     a further tile, depth 2         switch + max(S, its k)              more: its preload is hidden behind the stream
@@ -32,18 +32,19 @@ as long:
     a further tile, depth 1         (k - 1) + (r + c - 1) + its r       more
 
 There are ceil(m/R) x ceil(n/C) tiles a batch. A matmul of one tile that continues the one before it on its array, in
-one K chain, takes k cycles, and nothing drains in between. Others that add to sums which have left the array take r
-cycles to move them in again, hidden as a preload of weights is.
+one K chain, takes k cycles, and nothing drains in between. Other matmuls that add to sums which have left the array
+take r cycles to move the sums in again, hidden as a preload of weights is.
 
-A precision that needs several products goes through all tiles that often (streams k that often), but with factors of
-16 bits or fewer once: one product has all their digits. Factors of 64 bits are taken apart into halves of 32, so their
-products take four times those of 32 bits in full precision (`assumed`: no array is published to multiply them).
+With a precision of several passes, a matmul goes through all tiles that many times (where sums stay, streams k that
+many times); with factors of 16 bits or fewer only once, since one product has all their digits. Factors of 64 bits are
+split into halves of 32, so their products take four times the passes of 32 bits in full precision (`assumed`: no
+published array multiplies them).
 
-An instruction is the work of one array. Of several, each takes a share of a product (`shares`): batches, tiles of
-columns or rows, whichever leaves the largest share the least to do, and of equals the first and on the fewest arrays.
-Rows are tiles of their own where sums stay; where weights do, every array preloads the same ones, so that they only
-pay for products with more rows than a preload takes cycles. Sums along k are never shared: they would meet in two
-accumulators.
+An instruction is the work of one array. With several arrays, each takes a share of a product (`shares`): of its
+batches, its columns in whole tiles, or its rows. The division is taken whose largest share has the fewest cycles; of
+equals, the first, on the fewest arrays. Where sums stay, rows are shared in whole tiles; where weights stay, every
+array preloads the same weights, so sharing rows pays only for products with more rows than a preload takes cycles. Sums
+along k are never shared: they would end in two accumulators.
 """
 
 from __future__ import annotations
@@ -64,32 +65,35 @@ from simulator.units.unit import KEEPS, Costs, Does, Mask, Part, Selection, Unit
 
 @dataclass(frozen=True, slots=True)
 class MatmulCost:
-    """Cycles, one entry per instruction."""
+    """The costs of matmuls in cycles, one entry per instruction."""
 
     preload: I64
-    """Preload of the first tile, weights or sums: hidden when the array still streams another tile."""
+    """Cycles of the preload of the first tile's weights or sums: hidden while the array still streams another tile."""
     stream: I64
-    """From the first tile's first row until the array takes another instruction's rows."""
+    """Cycles from the first tile's first row until the array takes another instruction's rows."""
     last: I64
-    """The part of `stream` in which the last tile is in use: then the next instruction may preload. Negative if it may
-    only so long after the end."""
+    """Cycles before the end of `stream` from which the next instruction may preload, since only the last tile is in
+    use. Negative if it may preload only that long after the end."""
     drain: I64
-    """From the last row's entry until its last result, beyond the cycle of its entry."""
+    """Cycles from the end of `stream` until the last result is complete."""
     keeps: npt.NDArray[np.bool_]
-    """Whether it needs no preload if the matmul whose sums it adds to was the last on its array."""
+    """True if the matmul needs no preload directly after the matmul to whose sums it adds."""
 
 
 def shares(batch: int, m: int, n: int, machine: Machine) -> tuple[int, tuple[int, ...]]:
-    """Divides a product whose right operand is stationary among the arrays: which of (batch, m, n), and each part.
+    """Divides a product whose right operand is stationary among the arrays.
 
-    One part, of the whole batch, where sharing would gain nothing.
+    Returns the divided dim, a place in (batch, m, n), and its parts; a single part, the whole batch, if sharing would
+    gain nothing.
     """
     rows, columns = machine.array.rows, machine.array.columns
     sums_stay = machine.array.dataflow == "output_stationary"
 
     def longest(group: int, part: int) -> int:
-        """Cycles of a share so large for each pass, of as many products as an array is high: a K chain, whose steps
-        may differ in that, must be shared alike in all of them."""
+        """Cycles per pass of a share of `part` along dim `group`, for a k of one array height.
+
+        k and the passes are left out, since all matmuls of a K chain must be shared alike and may differ in these.
+        """
         b, r, c = (part if group == each else whole for each, whole in enumerate((batch, m, n)))
         return b * -(-c // columns) * (-(-r // rows) * rows if sums_stay else max(r, rows))
 
@@ -107,9 +111,9 @@ def shares(batch: int, m: int, n: int, machine: Machine) -> tuple[int, tuple[int
 
 
 def estimate(batch: int, m: int, n: int, k: int, machine: Machine, times: int = 1) -> int:
-    """Estimates the stream of the array that has the largest share of a product, before there is an instruction.
+    """Estimates the stream of the array with the largest share of a product, before there is an instruction.
 
-    The right operand is stationary, factors go through the array `times`, and short tiles count as the first one.
+    The right operand is stationary, factors go through the array `times` times, and short tiles count as full ones.
     """
     array = machine.array
     group, parts = shares(batch, m, n, machine)
@@ -124,7 +128,7 @@ def estimate(batch: int, m: int, n: int, k: int, machine: Machine, times: int = 
 
 
 def _parts(extent: int, count: int, unit: int) -> tuple[int, ...]:
-    """At most `count` parts of an extent, in whole units but for the last, as equal as can be."""
+    """Divides an extent into at most `count` parts, as equal as possible; all but the last are multiples of `unit`."""
     units = -(-extent // unit)
     count = min(count, units)
     ends = [min(extent, -(-units * (part + 1) // count) * unit) for part in range(count)]
@@ -132,7 +136,7 @@ def _parts(extent: int, count: int, unit: int) -> tuple[int, ...]:
 
 
 def passes(program: TileProgram, machine: Machine) -> I64:
-    """Passes of each instruction, taken as a matmul, through the array: by the widest factor it only reads."""
+    """Passes of each instruction, as a matmul, through the array: by its widest operand that is only read."""
     widest = np.zeros(len(program), np.int64)
     owner = program.owners()
     factors = program.access == Access.READ
@@ -144,9 +148,9 @@ def passes(program: TileProgram, machine: Machine) -> I64:
 def matmul_cost(
     extent: I64, stationary: U8, machine: Machine, times: I64 | None = None, accumulates: U8 | None = None
 ) -> MatmulCost:
-    """Costs of matmuls with extents (batch, m, n, k) that go through the array `times`, by default once.
+    """Costs of matmuls with extents (batch, m, n, k) that go through the array `times` times, by default once.
 
-    These are the closed forms of the module's docstring.
+    They follow the closed forms of the module's docstring.
     """
     times = np.ones(len(extent), np.int64) if times is None else times
     if machine.array.dataflow == "output_stationary":
@@ -196,15 +200,16 @@ def _costs(part: Part) -> Costs:
 
 
 def _counts(program: TileProgram, machine: Machine, done: Mask) -> Mapping[str, int]:
-    """Products, as often as a precision takes their factors through the array."""
+    """The number of products, each counted once per pass through the array."""
     macs = program.extent.prod(1) * passes(program, machine)
     return {"mac": int(macs[(program.opcode == Opcode.MATMUL) & done].sum())}
 
 
 def _scratchpad_bytes(program: TileProgram, machine: Machine) -> I64:
-    """The stationary factor once, the other once for each tile it streams past (both, where sums stay), each time for
-    every pass; of the accumulators only what leaves and enters the array, which keeps partial sums if the machine says
-    so."""
+    """Scratchpad bytes that each operand of matmuls reads and writes.
+
+    Per pass, the stationary factor is read once, the other factor once for each tile that it streams past; where sums
+    stay, this holds for both factors. Accumulators count only when sums enter or leave the array."""
     owner = program.owners()
     place = np.arange(len(owner)) - program.operand_start[owner]
     box = elements(program) * program.element_bytes
@@ -218,7 +223,8 @@ def _scratchpad_bytes(program: TileProgram, machine: Machine) -> I64:
 
 
 def _accumulators(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
-    """1 for products that take their accumulators' old values from the scratchpad; that leave them there."""
+    """For each instruction, 1 if it is a product that reads its accumulator in the scratchpad; 1 if it writes it
+    there."""
     products, chain = program.opcode == Opcode.MATMUL, chains(program, machine)
     reads = products & (program.accumulates == 1) & (chain < 0)
     products[chain[chain >= 0]] = False
@@ -226,7 +232,7 @@ def _accumulators(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
 
 
 def chains(program: TileProgram, machine: Machine) -> I64:
-    """For each matmul the one to whose sums it adds while they lie beside the array, -1 for none."""
+    """For each matmul, the matmul to whose sums it adds while they lie beside the array; -1 for none."""
     chain = np.full(len(program), -1, np.int64)
     if machine.array.accumulator_residence == "array":
         owner = np.repeat(np.arange(len(program)), np.diff(program.dependence_start))

@@ -1,18 +1,18 @@
-"""Tensors that lie in DRAM in blocks: which bytes a box of one covers.
+"""Tensors that lie in DRAM in blocks: computes the bytes that a box of such a tensor covers.
 
 On a machine with `dram_tile = "8x128"` a tensor of two and more dims is cut into blocks of 8 rows and 128 columns, each
-of which lies together. Columns are the places along the axis with the smallest stride, rows those along the next; the
-last block of either is padded to a whole one. The blocks of a row of blocks follow each other, then come the next rows,
-and then the next matrix of rows and columns:
+of which lies together. Columns are the places along the axis with the smallest stride, rows the places along the next
+axis; the last block along each is padded to a whole block. First come the blocks of the first row of blocks, then the
+next rows of blocks, then the next matrix of rows and columns:
 
     bytes of a tensor    matrices * ceil(rows / 8) * ceil(columns / 128) * 8 * 128 * bytes of an element
 
-A program says its boxes as if tensors lay row after row; the grid of a launch's argument says how many rows and columns
-its tensor has. A DMA moves whole blocks, all that a box touches. So a narrow box costs the whole width of its blocks,
-and blocks beside each other are one run, where each of their rows would have been one. A box that asks for the same
-elements several times, as windows that overlap do, moves its blocks as often as it takes to carry all of its elements.
+A program gives its boxes as if tensors lay row after row; the grid of a launch's argument has the tensor's rows and
+columns. A DMA moves all blocks that a box touches, each whole. So a narrow box costs the whole width of its blocks, and
+blocks beside each other are one run, while row after row each of their rows would be a run. A box that asks for the
+same elements several times, as overlapping windows do, moves its blocks as many times as carrying all elements takes.
 
-Tensors of one dim lie in one row, and so do those that are looked into by index or element by element.
+Tensors of one dim lie in one row, as do tensors that are accessed by index or element by element.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ Grids = Sequence[Grid | None]
 
 
 class Covered(NamedTuple):
-    """The blocks that boxes touch, an entry each: runs of contiguous bytes that begin so far apart along some dims."""
+    """The blocks that boxes touch, one entry per box: a run of contiguous bytes, repeated along some dims."""
 
     tiled: npt.NDArray[np.bool_]
-    """Whether the box is of a tensor that lies in blocks; what follows holds only then."""
+    """True if the box's tensor lies in blocks; the other fields are valid only then."""
     first: I64
-    """From the tensor's first byte."""
+    """Bytes from the tensor's first byte to the first run."""
     run: I64
-    """Bytes of a run."""
+    """Bytes of each run."""
     extents: I64
-    """Number of places of each dim; B x dims."""
+    """B x dims: the number of places along each dim."""
     strides: I64
-    """Bytes between these."""
+    """B x dims: the bytes from one place of a dim to the next."""
 
     @property
     def bytes(self) -> I64:
@@ -51,20 +51,20 @@ class Covered(NamedTuple):
 
     @property
     def span(self) -> I64:
-        """Bytes from the first of them to the last."""
+        """Bytes from the first covered byte to the last, both included."""
         return ((self.extents - 1) * self.strides).sum(1) + self.run
 
 
 def storage_elements(grid: Grid, matrices: int, block: Tile) -> int:
-    """Elements of a tensor in blocks, padding included."""
+    """The number of elements of a tensor in blocks, padding included."""
     return matrices * -(-grid.rows // block.rows) * -(-grid.columns // block.columns) * block.rows * block.columns
 
 
 def covered(program: TileProgram, operands: I64, grids: Grids, machine: Machine) -> Covered | None:
-    """The blocks that the boxes of these operands touch; None where all tensors lie row after row.
+    """The blocks that the boxes of these operands touch; None if all tensors lie row after row.
 
-    It is all of them, and no others for a box that steps by ones along columns, rows and matrices. One that goes on in
-    the next row has all columns, one that goes on in the next matrix all rows.
+    The result always has all touched blocks; it has no others if a box steps by ones along columns, rows and matrices.
+    A box that goes on in the next row counts with all columns, a box that goes on in the next matrix with all rows.
     """
     block = machine.dram_block
     if block is None or not any(grids):
@@ -109,17 +109,17 @@ def covered(program: TileProgram, operands: I64, grids: Grids, machine: Machine)
 
 
 class _Box(NamedTuple):
-    """Boxes, an entry each, and the steps of each of their dims: so many matrices, rows and columns."""
+    """Boxes, one entry per box; the step of each dim is split into matrices, rows and columns."""
 
     place: I64
-    """Of the lowest element."""
+    """The place of the lowest element."""
     more: I64
-    """Places along each dim after the first."""
+    """The number of places along each dim after the first."""
     matrix_steps: I64
     row_steps: I64
     column_steps: I64
     whole: npt.NDArray[np.bool_]
-    """Whether a dim steps by matrices alone."""
+    """For each dim, True if it steps by whole matrices."""
 
     @classmethod
     def of(cls, program: TileProgram, operands: I64, rows: I64, columns: I64) -> _Box:
@@ -131,7 +131,10 @@ class _Box(NamedTuple):
 
 
 def _skipped_rows(box: _Box, block: Tile, plain: npt.NDArray[np.bool_]) -> tuple[I64, I64]:
-    """For `plain` boxes of one dim of rows, so far apart that whole blocks lie between: how many, how far apart."""
+    """For `plain` boxes with one dim of rows that skips whole blocks: the dim's places, and the blocks per step.
+
+    1 and 0 for all other boxes.
+    """
     moves = (box.row_steps > 0) & (box.more > 0)
     skipping = moves & (box.row_steps > block.rows) & (box.row_steps % block.rows == 0)
     skipping &= (box.column_steps == 0) & (box.matrix_steps == 0)
@@ -141,10 +144,10 @@ def _skipped_rows(box: _Box, block: Tile, plain: npt.NDArray[np.bool_]) -> tuple
 
 
 def _matrices(box: _Box, beyond: I64) -> tuple[I64, I64, I64]:
-    """The matrices along each dim, how far apart, and the ones after each: itself, and those that a box goes on in.
+    """The places along each dim that steps by matrices, the matrices per step, and the matrices that follow each place.
 
-    Dims are told apart where each steps beyond all that those with smaller steps meet. Others meet the same matrices,
-    or those it goes on in: they have all from the first to the last.
+    The following matrices are the place's own and those in which the box goes on. If a dim steps into matrices that
+    dims of smaller steps meet too, the box has no dims of matrices: all matrices from the first to the last follow.
     """
     each, steps = np.where(box.whole, box.more + 1, 1), np.where(box.whole, box.matrix_steps, 0)
     reach = steps * (each - 1)

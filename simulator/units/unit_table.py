@@ -1,4 +1,4 @@
-"""The kinds of units that there are: a row each."""
+"""The table of all kinds of units, a row per kind."""
 
 from __future__ import annotations
 
@@ -15,37 +15,39 @@ from simulator.units import dma, host, scalar, systolic, vector
 from simulator.units.unit import Does, Unit
 
 OF_A_CORE: Final[tuple[Unit, ...]] = (dma.UNIT, systolic.UNIT, vector.UNIT, scalar.UNIT)
-"""In the order in which a core's units are numbered."""
+"""The kinds of a core's units, in the order in which these are numbered."""
 
 UNITS: Final[tuple[Unit, ...]] = (*OF_A_CORE, host.UNIT)
 
 UNIT_OF: Final[dict[Opcode, Unit]] = {opcode: unit for unit in UNITS for opcode in unit.does}
 
 KIND_OF: Final[I64] = np.array([UNITS.index(UNIT_OF[opcode]) for opcode in Opcode], np.int64)
-"""Opcode -> place of its unit in `UNITS`."""
+"""Opcode -> the place of its unit in `UNITS`."""
 
 DOES: Final[tuple[Does, ...]] = tuple(UNIT_OF[opcode].does[opcode] for opcode in Opcode)
-"""Opcode -> the names of its instructions and their parts."""
+"""Opcode -> the names of its instructions and of their parts."""
 
 STALLS: Final[tuple[str, ...]] = tuple(dict.fromkeys(each.stall for each in DOES if each.stall))
-"""The stalls of units while they hold an instruction: see `Does.stall`."""
+"""The names of all stalls of units within a span: see `Does.stall`."""
 
 STALL_OF: Final[I64] = np.array([(*STALLS, "").index(each.stall) for each in DOES], np.int64)
-"""Opcode -> its stall's place among these, one past the last for none."""
+"""Opcode -> the place of its stall in `STALLS`; `len(STALLS)` for no stall."""
 
 
 def counts(machine: Machine) -> tuple[int, ...]:
-    """Units of each kind that a core has."""
+    """For each kind in `OF_A_CORE`, the number of units in a core."""
     return tuple(unit.how_many(machine) for unit in OF_A_CORE)
 
 
 def asking(machine: Machine) -> int:
-    """Units of a core that may ask the memory for something: each has a place at a banked one, and in a network."""
+    """Number of a core's units that may access the memory. Each is a source of requests in banked memory and
+    networks."""
     return sum(unit.how_many(machine) for unit in OF_A_CORE if unit.asks_memory)
 
 
 def unit_names(machine: Machine) -> tuple[str, ...]:
-    """Names of the machine's own units, as spans number them; the host comes after them in a trace that uses it."""
+    """Names of the machine's units, in the order in which spans number them; in a trace with host calls, the host
+    follows."""
     own = tuple(
         f"{unit.lane}{index}" if unit.numbered else unit.lane
         for unit, count in zip(OF_A_CORE, counts(machine), strict=True)
@@ -58,7 +60,7 @@ def unit_names(machine: Machine) -> tuple[str, ...]:
 
 @cache
 def unit_named(name: str) -> Unit:
-    """The kind of a unit by its name on the timeline: `dma0`, or `core1.dma0` where there are several cores."""
+    """The kind of a unit by its name on the timeline: `dma0`, or `core1.dma0` with several cores."""
     own = name.rpartition(".")[2]
     for unit in UNITS:
         if re.fullmatch(rf"{unit.lane}\d+" if unit.numbered else unit.lane, own):

@@ -1,39 +1,42 @@
 """The vector unit: the cost of one pass over an iteration space.
 
-A vector is `lanes` lanes of 256 bits, 8 elements of f32 each, 16 of f16: the widest number that is read, computed with
-or written says how many, up to 32 bits. Numbers of 64 bits fill two vectors: a move of them is two, any other operation
-four of 32 bits (`assumed`: nobody published what they take), two after two as for latency. What the same pass does on
-narrower numbers costs what it costs alone. The lane dim is spread over the lanes, the other dims are packed into the
-elements of a lane; with L lanes of w elements and `rest` the product of the other extents,
+A vector is `lanes` lanes of 256 bits, each with 8 elements of f32 or 16 of f16. The widest number, up to 32 bits, that
+a pass reads, computes with or writes determines the elements of a lane. Numbers of 64 bits fill two vectors: moving
+them counts as two operations of 32 bits, any other operation as four (`assumed`: nobody published their times), of
+which two wait for the other two. Operations of such a pass on narrower numbers cost as much as in a pass without wide
+ones. The lane dim is spread over the lanes, the other dims are packed into the elements of a lane. With L lanes of w
+elements, and `rest` the product of the other extents:
 
     vectors   V = ceil(extent of the lane dim / L) * ceil(rest / w), of a space of one dim ceil(extent / (L * w)): its
               rows of lanes are packed into the elements of the lanes
     slots     alu(V) = ceil(V * alu operations / ALUs)      special(V) = V * special functions * interval
               ALU operations are arithmetic, comparison, conversion and moving a value; both kinds run side by side
-              Floats of 16 bits are widened where the unit computes with none so narrow, and results narrowed: as many
-              ALU operations more for each such operand, on vectors of as many elements as the wide ones take
+              If the unit computes with no floats of 16 bits, it widens these and narrows such results: for each such
+              operand `vector_conversion_operations` more ALU operations, on vectors of the wider elements
     chain     the first vector goes through all its operations one after the other: operations * latency
     pass      chain + max(alu, special)(V) - max(alu, special)(1), at least one cycle a vector
 
 A reduction adds trees, each step one ALU operation on the last step's result (after a move where lanes must meet):
 
     within a lane     when a packed dim is reduced and fewer than w results share the lane: log2(w / results) steps
-    across lanes      when the lane dim is reduced: log2(min(L, its extent)) steps for every vector of results. Of a dim
-                      longer than L the parts are added up lane by lane before. The unit across lanes is pipelined: it
-                      begins a step of another vector while the ALUs add what the last step moved
+    across lanes      when the lane dim is reduced: log2(min(L, its extent)) steps for every vector of results. The
+                      parts of a dim longer than L are first added up lane by lane. The unit across lanes is
+                      pipelined: it begins a step of another vector while the ALUs add the values of the last step
 
-Where data lies. The scratchpad has a bank for each lane, and a DMA lays what is contiguous in DRAM along them, one word
-to each. A program says for each operand which dim of a pass lies along the lanes, and which dims walk it at all
-(`OpInfo.contiguous` and `OpInfo.walks`). A pass pays for operands that lie otherwise than its own lanes do:
+Placement of data. The scratchpad has a bank for each lane, and a DMA lays bytes that are contiguous in DRAM along the
+lanes, one word to each. A program says for each operand which dim of a pass lies along the lanes, and which dims walk
+the operand at all (`OpInfo.contiguous` and `OpInfo.walks`). A pass pays for operands that lie otherwise than its own
+lanes:
 
-    turned        the lane dim walks it, but its lanes hold another: each of its vectors goes through the transposer
-    spread        what lies along other dims and is the same for all lanes: the way across lanes that a reduction takes,
-                  backwards, log2(min(L, extent of the lane dim)) steps for every vector of it; all L lanes of the dim
-                  take the same vector
-    stepped       its lanes hold the lane dim, but the pass takes every s-th of them, as a pool with stride s does: each
-                  of its vectors is put together from s (at most L), each of which takes log2(L) steps across lanes
+    turned        the lane dim walks the operand, but another dim lies along its lanes: each of its vectors goes through
+                  the transposer
+    spread        the operand lies along other dims and is the same for all lanes: it takes the way across lanes of a
+                  reduction, backwards: log2(min(L, extent of the lane dim)) steps for each of its vectors
+    stepped       the lane dim lies along the operand's lanes, but the pass takes every s-th element, as a pool with
+                  stride s does: each of its vectors is put together from s (at most L) vectors, each of which takes
+                  log2(L) steps across lanes
 
-The lane dim of a pass is the one with which all this takes the fewest cycles (`best_lanes`).
+The lane dim of a pass is the dim with which all this takes the fewest cycles (`best_lanes`).
 """
 
 from __future__ import annotations
@@ -49,14 +52,14 @@ from simulator.units.unit import Costs, Does, Mask, Unit, computed
 
 
 def vectors(program: TileProgram, machine: Machine) -> I64:
-    """V for each instruction, 1 for a scalar space."""
+    """The number of vectors V of each instruction; 1 for a scalar space."""
     lane, rest, _, _ = _split(program)
     groups, per_lane = -(-lane // machine.vector.lanes), _lane_words(program, machine)
     return np.where(rest == 1, -(-groups // per_lane), groups * -(-rest // per_lane))
 
 
 def vector_cycles(program: TileProgram, machine: Machine) -> I64:
-    """Cycles of each instruction, taken as a vector pass; the formulas of the module's docstring."""
+    """Cycles of each instruction as a vector pass, by the formulas of the module's docstring."""
     alu, special = _operations(program, machine)
     count, chain = vectors(program, machine), _chain(program, machine)
     body = chain + _bottleneck(count, alu, special, machine) - _bottleneck(np.ones_like(count), alu, special, machine)
@@ -64,7 +67,7 @@ def vector_cycles(program: TileProgram, machine: Machine) -> I64:
 
 
 def parts(program: TileProgram, machine: Machine) -> dict[str, I64]:
-    """The cycles of each pass, by activity; they add up to `vector_cycles`."""
+    """The cycles of each pass by activity; the activities add up to `vector_cycles`."""
     (alu, special), count = _operations(program, machine), vectors(program, machine)
     trees, moved = _trees(program, machine), _moved_over(program, machine)
     turned = _moved_over(program, machine, spread=False)
@@ -81,16 +84,16 @@ def parts(program: TileProgram, machine: Machine) -> dict[str, I64]:
 
 
 def least_cycles(program: TileProgram, machine: Machine) -> npt.NDArray[np.float64]:
-    """Cycles of each instruction, taken as a vector pass, if all lanes were full and nothing had a latency."""
+    """Cycles of each instruction as a vector pass if all lanes were full and nothing had a latency."""
     alu, special = _operations(program, machine)
     full = program.extent.prod(1) / (machine.vector.lanes * _lane_words(program, machine))
     return full * _slots(alu, special, machine)
 
 
 def estimate(points: float, operations: I64, wide: I64, element_bytes: int, machine: Machine) -> tuple[float, float]:
-    """Estimates the cycles of a pass before there is an instruction: with all lanes full, and of its first vector.
+    """Estimates a pass before there is an instruction: its cycles with all lanes full, and those of its first vector.
 
-    `operations` and the `wide` ones among them are a row of counts by `OpClass`.
+    `operations` and `wide`, those on 64 bits, are each a row of counts by `OpClass`.
     """
     alu, special = words(operations[None], wide[None])
     vectors = points / machine.vector_elements(min(element_bytes, _WORD))
@@ -98,7 +101,7 @@ def estimate(points: float, operations: I64, wide: I64, element_bytes: int, mach
 
 
 def best_lanes(program: TileProgram, machine: Machine) -> TileProgram:
-    """The program with the lane dim for each vector pass that takes the fewest cycles, the outermost of equals."""
+    """Returns the program with the fastest lane dim for each vector pass, the outermost if several are equally fast."""
     chosen = np.flatnonzero((program.opcode == Opcode.VECTOR) & (program.rank > 0))
     if not len(chosen):
         return program
@@ -112,20 +115,20 @@ def best_lanes(program: TileProgram, machine: Machine) -> TileProgram:
 
 
 def words(counts: I64, wide: I64) -> tuple[I64, I64]:
-    """Operations of 32 bits for each row of `counts`, by `OpClass`, and the `wide` ones of them: ALU, and special."""
+    """Operations of 32 bits for each row of `counts` by `OpClass`, of which `wide` are on 64 bits: (ALU, special)."""
     more = wide * (_WIDE - 1)
     more[:, OpClass.MOVE] = wide[:, OpClass.MOVE] * (_WIDE_MOVE - 1)
     return _by_kind(counts + more)
 
 
 def operations(program: TileProgram) -> I64:
-    """Operations of 32 bits of each instruction: what its peak rate is counted in. (N x 2: ALU, special)"""
+    """Operations of 32 bits of each instruction, the unit of peak rates. (N x 2: ALU, special)"""
     points, (alu, special) = program.extent.prod(1), _by_rate(program)
     return np.stack([points * alu, points * special], axis=1)
 
 
 def _slots(alu: I64, special: I64, machine: Machine) -> npt.NDArray[np.float64]:
-    """Cycles of one vector of many: its ALU operations and its special functions run side by side."""
+    """Cycles per vector of a long pass: ALU operations and special functions run side by side."""
     busy = np.maximum(alu / machine.vector.alus, special * machine.vector.special_interval_cycles)
     return np.maximum(busy, 1)
 
@@ -156,7 +159,8 @@ def _trees(program: TileProgram, machine: Machine) -> I64:
 
 
 def _split(program: TileProgram) -> tuple[I64, I64, I64, Mask]:
-    """Extent of the lane dim, product of the others, product of the reduced ones among those, is the lane reduced."""
+    """Per instruction: the lane dim's extent; the product of the others; of the reduced others; if the lane is
+    reduced."""
     dims = np.arange(MAX_RANK)
     is_lane: Mask = np.equal(dims[None, :], program.lane[:, None])
     reduced: Mask = np.not_equal((program.reduction[:, None] >> dims[None, :]) & 1, 0)
@@ -167,14 +171,15 @@ def _split(program: TileProgram) -> tuple[I64, I64, I64, Mask]:
 
 
 def _lane_elements(program: TileProgram, machine: Machine, at_most: int = np.iinfo(np.int64).max) -> I64:
-    """Elements a lane holds of the widest numbers, `at_most` of so many bytes, that each instruction deals with."""
+    """Elements of a lane, by each instruction's widest numbers; numbers wider than `at_most` bytes count as
+    `at_most`."""
     widened = np.where(_widened(program, machine) > 0, machine.vector.narrowest_float_bytes, 1)
     widest = np.maximum(np.minimum(_widest(program), at_most), widened)
     return np.maximum(1, machine.vector.bits_per_lane // (8 * widest))
 
 
 def _lane_words(program: TileProgram, machine: Machine) -> I64:
-    """Elements that a lane holds for operations of 32 bits, of which those on 64 bits are several."""
+    """Elements of a lane for operations of 32 bits; an operation on 64 bits counts as several of these."""
     return _lane_elements(program, machine, _WORD)
 
 
@@ -191,20 +196,20 @@ _HALF = 2
 """Bytes of a float of 16 bits."""
 
 _WORD = 4
-"""Bytes of the widest numbers that an operation takes as they are."""
+"""Bytes of the widest numbers on which an operation is a single one."""
 
 _WIDE, _WIDE_MOVE = 4, 2
-"""Operations of 32 bits that one on 64 bits takes, as products of halves do; and that moving such a number takes."""
+"""Operations of 32 bits for an operation on 64 bits, as for products of halves; and for moving such a number."""
 
 
 def _operations(program: TileProgram, machine: Machine) -> tuple[I64, I64]:
-    """Operations of 32 bits of each instruction per point: ALU, those that widen and narrow included, and special."""
+    """Operations of 32 bits of each instruction per point: (ALU, widening and narrowing included; special)."""
     alu, special = _by_rate(program)
     return alu + _widened(program, machine) * machine.vector.conversion_operations, special
 
 
 def _chain(program: TileProgram, machine: Machine) -> I64:
-    """Cycles of the first vector's operations: of four on the same 64 bits, two wait for the other two."""
+    """Cycles of the first vector's operations; of the four for an operation on 64 bits, two wait for the others."""
     counts = program.class_counts() + program.wide_counts()
     counts[:, OpClass.MOVE] = program.class_counts()[:, OpClass.MOVE]
     alu, special = _by_kind(counts[program.op])
@@ -213,7 +218,7 @@ def _chain(program: TileProgram, machine: Machine) -> I64:
 
 
 def _by_rate(program: TileProgram) -> tuple[I64, I64]:
-    """Operations of 32 bits of each instruction's body, per point: ALU, and special functions."""
+    """Operations of 32 bits of each instruction's body per point: (ALU, special)."""
     alu, special = words(program.class_counts(), program.wide_counts())
     return alu[program.op], special[program.op]
 
@@ -223,8 +228,10 @@ def _by_kind(counts: I64) -> tuple[I64, I64]:
 
 
 def _widened(program: TileProgram, machine: Machine) -> I64:
-    """Operands of each instruction that the unit widens or narrows: all of two bytes, also bf16, which takes fewer
-    operations than f16, and the few integers so wide."""
+    """Number of operands of each instruction that the unit widens or narrows: all of two bytes.
+
+    bf16, which takes fewer operations than f16, and integers of two bytes count like f16.
+    """
     widened, halves = np.zeros(len(program), np.int64), program.element_bytes == _HALF
     if machine.vector.narrowest_float_bytes <= _HALF or not halves.any():
         return widened
@@ -236,7 +243,7 @@ def _widened(program: TileProgram, machine: Machine) -> I64:
 
 
 def _moved_over(program: TileProgram, machine: Machine, *, spread: bool = True) -> I64:
-    """Cycles for operands that do not lie along the pass's lanes: turned, or `spread` over all of them."""
+    """Cycles for operands that do not lie along the pass's lanes: turned and, if `spread`, also spread and stepped."""
     out = np.zeros(len(program), np.int64)
     owner = program.owners()
     place = np.arange(len(owner)) - program.operand_start[owner]
@@ -251,7 +258,7 @@ def _moved_over(program: TileProgram, machine: Machine, *, spread: bool = True) 
     groups = -(-across // machine.vector.lanes)
     turned = groups * -(-(elements // across) // per_lane)
     steps = _log2(np.minimum(across, machine.vector.lanes)) * machine.vector.cross_lane_step_cycles
-    read = program.access == Access.READ  # a reduction across lanes is among the pass's trees
+    read = program.access == Access.READ  # `_trees` has the cycles of reductions across lanes
     step = _lane_step(program, across)
     stepped = read & (contiguous >= 0) & (contiguous == lane) & walked & (across > 1) & (step > 1) & (elements > 1)
     sources = np.minimum(step, machine.vector.lanes) * (machine.vector.lanes - 1).bit_length()
@@ -263,7 +270,8 @@ def _moved_over(program: TileProgram, machine: Machine, *, spread: bool = True) 
 
 
 def _lane_step(program: TileProgram, along: I64) -> I64:
-    """For each operand in the scratchpad, how far apart its places `along` the lanes lie: 1 where others lie closer."""
+    """For each operand in the scratchpad, the step from lane to lane along its lane dim; 1 if another dim lies
+    closer."""
     most = np.iinfo(np.int64).max
     apart = np.where(program.shape > 1, np.abs(program.strides), most)
     closest = apart.min(1, initial=most)
@@ -273,7 +281,7 @@ def _lane_step(program: TileProgram, along: I64) -> I64:
 
 
 def _layouts(program: TileProgram, owner: I64, place: I64) -> tuple[I64, I64]:
-    """For each operand the dims that walk it, as bits, and the dim along the lanes, -1 for none."""
+    """For each operand, the dims that walk it, as bits, and the dim along the lanes, -1 for none."""
     widest = int(place.max(initial=-1)) + 1
     known = np.full((2, len(program.ops), widest), -1, np.int64)
     for number, op in enumerate(program.ops):
@@ -284,7 +292,7 @@ def _layouts(program: TileProgram, owner: I64, place: I64) -> tuple[I64, I64]:
 
 
 def _log2(values: I64) -> I64:
-    """Steps of a tree over that many values: log2, rounded up, in exact integers."""
+    """Steps of a tree over `values` values: log2, rounded up, in exact integers."""
     steps = np.zeros_like(values)
     left = values - 1
     while np.any(left > 0):

@@ -1,1 +1,1 @@
-"""The half of the description of optional hardware that a machine needs to be made."""
+"""The part of the description of optional hardware that is needed to make a machine."""

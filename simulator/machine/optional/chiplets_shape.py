@@ -1,10 +1,10 @@
 """Chiplets: parts of a machine with cores and a memory of their own, and the links between them.
 
-Cores and channels are divided evenly among them, in order. With fewer cores than chiplets each of the first has one,
-and the others are memory alone. A byte goes the way between two chiplets that has the fewest links; of several such
-ways, at each chiplet on the link that is listed first. A crossbar is on each chiplet, with ports of its own; with the
-simple interconnect the links between chiplets are the only ones there are. optional/chiplets/page_table.py of the
-simulator maps addresses to memories.
+Cores and channels are divided evenly among the chiplets, in order. With fewer cores than chiplets, the first chiplets
+have one core each, and the others are memory alone. A byte takes the way with the fewest links between two chiplets; of
+several such ways, at each chiplet the link that is listed first. With a crossbar, each chiplet has one, with its own
+ports; with the simple interconnect, there are only the links between chiplets. The page table of
+simulator/optional/chiplets maps addresses to memories.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def between_cycles(machine: MachineRecord) -> int:
 
 
 def stations(machine: MachineRecord, queue: int, channel: int, back: bool) -> list[str]:
-    """The places on a byte's way from a queue to a channel, or back: from chiplet to chiplet, and through a crossbar on
-    each if there are some."""
+    """The places on a byte's way from a queue to a channel, or back: from chiplet to chiplet, through the crossbar of
+    each chiplet if it has one."""
     core = queue // machine.dma.queues
     here, there = chiplet_of_core(machine, core), channel // (machine.dram.channels // machine.chiplet.count)
     crossed = route(machine, there, here) if back else route(machine, here, there)
@@ -55,14 +55,14 @@ def stations(machine: MachineRecord, queue: int, channel: int, back: bool) -> li
 
 
 def is_between(begin: str, end: str) -> bool:
-    """True if a link between these two places is one between chiplets."""
+    """True if a link between these two places connects chiplets."""
     return all(re.fullmatch(r"chiplet\d+(\.crossbar)?", place) for place in (begin, end))
 
 
 def _mistakes(machine: MachineRecord) -> Iterator[str]:
-    """Says why a machine of several chiplets cannot be made of its figures.
+    """Yields the reasons why a machine with these figures of chiplets cannot be made.
 
-    Figures that are none for any machine are refused where there is one chiplet, too.
+    Figures that no machine could have are refused even with one chiplet.
     """
     chiplet, cores, channels = machine.chiplet, machine.core.count, machine.dram.channels
     for each in chiplet.links.split():
@@ -99,7 +99,7 @@ _LINK = re.compile(r"([0-9]{1,6})-([0-9]{1,6})")
 
 
 def _neighbours(machine: MachineRecord) -> tuple[tuple[int, ...], ...]:
-    """For each chiplet, those it has a link to, in the order in which links are listed."""
+    """For each chiplet, the chiplets to which it has a link, in the order in which links are listed."""
     return _listed(machine.name, machine.chiplet.count, machine.chiplet.links)
 
 
@@ -122,7 +122,7 @@ def _listed(name: str, count: int, text: str) -> tuple[tuple[int, ...], ...]:
 
 @lru_cache(maxsize=64)
 def _routes(near: tuple[tuple[int, ...], ...], begin: int) -> dict[int, tuple[int, ...]]:
-    """The shortest way to every chiplet that can be reached."""
+    """The shortest way from `begin` to every chiplet that can be reached."""
     found: dict[int, tuple[int, ...]] = {begin: (begin,)}
     for at in (queue := [begin]):
         for other in near[at]:

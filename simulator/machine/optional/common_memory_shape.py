@@ -1,4 +1,4 @@
-"""The common memory as a part of a machine: simulator/optional/common_memory says what it does."""
+"""The common memory as a part of a machine; simulator/optional/common_memory simulates it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from simulator.machine.optional.shape import Shape
 
 
 def bytes_per_cycle(machine: MachineRecord) -> Fraction:
-    """As precise as `Machine.dram_bytes_per_cycle`; 0 where there is no common memory."""
+    """The bandwidth of the common memory, as precise as `Machine.dram_bytes_per_cycle`; 0 if there is none."""
     return per_cycle(machine, machine.common_memory.bytes_per_second)
 
 
 def latency_cycles(machine: MachineRecord) -> int:
-    """From a copy's last byte asked for to its data, the way through the interconnect included."""
+    """Cycles from a copy's last byte on the bus to its end, the way through the interconnect included."""
     return machine.network.latency_cycles + cycles_of(machine, machine.common_memory.latency_ns)
 
 

@@ -1,7 +1,7 @@
-"""The hooks of a kind of optional hardware that are called when a machine is made and read.
+"""`Shape`: the hooks of a kind of optional hardware that are called when a machine is made and read.
 
-The other half of its description, for simulations, is a `Feature`: simulator/optional/feature.py. It stands apart
-because machines are below all that simulates them. Each hook may be left out.
+Its hooks for simulations are a `Feature`: simulator/optional/feature.py. The two are separate because code for machines
+imports no code that simulates them. Each hook may be left out.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ M = TypeVar("M", bound=MachineRecord)
 
 
 class KindsOfCores(Protocol):
-    """The cores of a machine by kind: for each kind a machine of such cores, its clock as a part of the machine's, and
-    the numbers of its cores."""
+    """Returns the cores of a machine by kind: for each kind a machine of such cores, its clock as a part of the
+    machine's, and the numbers of its cores."""
 
     def __call__(self, machine: M, /) -> list[tuple[M, Fraction, list[int]]]: ...
 
 
 def alike(machine: M) -> list[tuple[M, Fraction, list[int]]]:
-    """The one kind of cores of a machine whose cores are all alike."""
+    """The kinds of cores of a machine whose cores are all alike: a single one."""
     return [(machine, Fraction(1), list(range(machine.core.count)))]
 
 
@@ -35,11 +35,11 @@ class Cores:
 
     kinds: KindsOfCores
     macs_per_cycle: Callable[[MachineRecord], list[Fraction]]
-    """For each core, the products that its arrays add up in a cycle of the machine's clock, at best."""
+    """Returns for each core the products that its arrays add up in a cycle of the machine's clock, at best."""
     fewest_lanes: Callable[[MachineRecord], int]
-    """Lanes of each core's vector unit, or of that with the fewest."""
+    """Returns the lanes of the core with the fewest lanes."""
     shares: Callable[[MachineRecord], tuple[int, ...]]
-    """The core of each share of the work that is spread over all cores."""
+    """Returns the core of each share of the work that is spread over all cores."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +47,13 @@ class Listed:
     """Figures that may be given as a list of tables."""
 
     key: str
-    """The key of the list."""
+    """The key of the list in a machine file, and its name as an override."""
     figures: tuple[str, ...]
-    """The flat names of the figures that it stands for."""
+    """The flat names of the figures for which the list stands."""
     read: Callable[[str, Sequence[object]], Mapping[str, Figure]]
-    """These figures, for a machine of this name and a list with flat names."""
+    """Returns these figures for a machine's name and a list of tables with flat names."""
     read_file: Callable[[str, str, object], Mapping[str, Figure]]
-    """The same from a machine file: the file, the machine's name, and what stands there under the key."""
+    """Returns these figures for a machine file, the machine's name, and the file's value under the key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,16 +61,16 @@ class Links:
     """Links between the parts of a memory, beside those of the interconnect."""
 
     stations: Callable[[MachineRecord, int, int, bool], list[str]]
-    """The places on the way from a queue to a channel, or back."""
+    """Returns the places on the way from a queue to a channel, or back."""
     is_own: Callable[[str, str], bool]
-    """Whether a link between two places is one of these."""
+    """True if a link between two places is a link between parts of the memory."""
     bytes_per_cycle: Callable[[MachineRecord], int]
     hop_cycles: Callable[[MachineRecord], int]
-    """The latency that one of these links adds, there and back together."""
+    """Returns the latency that one of these links adds, there and back together."""
     most_hops: Callable[[MachineRecord], int]
-    """Links on any way, at most."""
+    """Returns the most links on any way."""
     longest_cycles: Callable[[MachineRecord], int]
-    """The latency that these links add to the longest way from one part to another, there and back."""
+    """Returns the latency that these links add to the longest way from one part to another, there and back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +78,11 @@ class Shape:
     """The hooks of one kind of optional hardware for machines."""
 
     mistakes: Callable[[MachineRecord], Iterator[str]] = lambda machine: iter(())
-    """Says which figures do not fit together."""
+    """Yields a message for figures that do not fit together."""
     cores: Cores | None = None
-    """Its cores, which are alike otherwise. One kind of optional hardware can have them."""
+    """The hooks for cores; None leaves all cores alike. Only one kind of optional hardware can have these hooks."""
     listed: Listed | None = None
     memory_parts: Callable[[MachineRecord], int] = lambda machine: 1
-    """Counts the parts of the memory, with equally many channels each; 1 is a memory in one part."""
+    """Returns the number of parts of the memory, which have equally many channels; 1 is a memory in one part."""
     links: Links | None = None
-    """The links between these parts, on a machine that has several."""
+    """The hooks for the links between these parts, on a machine with several."""

@@ -1,4 +1,4 @@
-"""The shapes of optional hardware: a row each. They are those of simulator/optional/feature_table.py, in its order."""
+"""The shapes of optional hardware: a row each, the same as in simulator/optional/feature_table.py and in its order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LISTED: Final[tuple[Listed, ...]] = tuple(shape.listed for shape in SHAPES if sh
 
 
 def mistakes(machine: MachineRecord) -> Iterator[str]:
-    """Says which figures of optional hardware do not fit together."""
+    """Yields a message for figures of optional hardware that do not fit together."""
     for shape in SHAPES:
         yield from shape.mistakes(machine)
 
@@ -38,7 +38,7 @@ CORES: Final = next((shape.cores for shape in SHAPES if shape.cores is not None)
 
 
 def of_core(machine: M, core: int) -> tuple[M, Fraction]:
-    """A machine all of whose cores are like this one, and its clock as a part of the machine's."""
+    """A machine all of whose cores are like `core`, and its clock as a part of `machine`'s clock."""
     return next((alike, ratio) for alike, ratio, cores in CORES.kinds(machine) if core in cores)
 
 
@@ -48,5 +48,5 @@ def memory_parts(machine: MachineRecord) -> int:
 
 
 def links(machine: MachineRecord) -> Links | None:
-    """The links between the parts of the memory; None where there is one part."""
+    """The hooks for links between the parts of the memory; None if it has one part."""
     return next((shape.links for shape in SHAPES if shape.memory_parts(machine) > 1), None)

@@ -1,1 +1,1 @@
-"""One channel of banked DRAM: its banks, its queues, its controller, and how it spends its time."""
+"""One channel of banked DRAM: its banks, its queues, its controller, and its time by state."""

@@ -1,13 +1,13 @@
 """The place of an address in a memory: channel, pseudo-channel, bank, row, column.
 
-A mapping is data: for each field the place and width of its bits. A place within a channel is packed into one
+A mapping is a table: for each field, the place and width of its bits. A place within a channel is packed into one
 integer, a coordinate: row, bank of the channel, column, from the highest bits down. Addresses wrap at the last row.
 
 A hash replaces a field by the exclusive or of it with all bits above it, taken in pieces as wide as the field. Distinct
 addresses stay distinct, and an access pattern with a power-of-two stride reaches all channels and banks.
 
-In a memory that is divided into parts a part's number stands above all bits of an address in it (see memory/pages.py),
-and the mapping is that of its own channels.
+In a memory that is divided into parts, the number of the part is in the bits above the address in the part (see
+memory/pages.py), and the mapping is that of the part's own channels.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from simulator.tileprogram.program import I64
 CHANNEL, PSEUDO, GROUP, BANK, COLUMN, ROW = range(6)
 _FIELDS = 6
 _HASH = 6
-"""Row of the map after the fields: whether the channel is hashed, and whether the fields of a bank are too."""
+"""The row of the map after the fields: 1 if the channel is hashed, and 1 if the fields of a bank are hashed too."""
 _PART = 7
-"""Row after that: how many channels a part of the memory has."""
+"""The next row: the number of channels of a part of the memory."""
 _SHIFT, _WIDTH = 0, 1
 
 PART_SHIFT = 52
@@ -32,7 +32,7 @@ PART_SHIFT = 52
 
 
 def address_map(memory: Memory, channels: int) -> I64:
-    """The bits of each field: (shift, width) by field, and whether the channel is hashed; of a part's channels."""
+    """The map of a memory, or part of one, of `channels` channels: a row per field, then rows `_HASH` and `_PART`."""
     if channels & (channels - 1):
         raise MachineError(f"memory {memory.name!r}: {channels} channels: banks need a power of two")
     apart = "Bg" in memory.address
@@ -57,7 +57,7 @@ def address_map(memory: Memory, channels: int) -> I64:
 
 @compiled
 def channel_of(bits: I64, address: int) -> int:
-    """The channel an address lies in."""
+    """The channel of an address."""
     above = (address >> PART_SHIFT) * bits[_PART, 0]
     return above + _field(bits, CHANNEL, address, bits[_HASH, 0] == 1)
 

@@ -1,9 +1,10 @@
-"""The timing of one channel of DRAM: when a bank may take a command, and how long that command delays others.
+"""The timing of one channel of DRAM: the first cycle of each command, and the delay of others by a command.
 
-A channel is pseudo-channels of bank groups of banks; a bank has one row open, or none. A request needs its row open:
-PRE closes another, ACT opens it, RD or WR moves the data. Every bank, group and pseudo-channel, and the channel itself
-with its command buses, has a row of gates: the first cycle of each command. A command waits for all four of its own.
-With two buses a cycle carries one command for rows and one for columns.
+A channel consists of pseudo-channels, these of bank groups, these of banks; a bank has one row open, or none. A request
+needs its row open: PRE closes another row, ACT opens the row, RD or WR moves the data. Every bank, group and
+pseudo-channel, and the channel itself with its command buses, has a row of gates: the first cycle in which each command
+may be given. A command for a bank waits for the gates of the bank, its group, its pseudo-channel and the channel. With
+two buses a cycle carries one command for rows and one for columns.
 
 A request is one integer: its coordinate (see address_map.py), and in the lowest bit 1 if it writes.
 """
@@ -19,8 +20,8 @@ from simulator.tileprogram.program import I64
 
 ACT, PRE, RD, WR = 0, 1, 2, 3
 
-# A row of gates: the first cycle of each command; of a bank the open row (-1 for none), when its last refresh is over
-# and whether it was in this round; of a pseudo-channel its last command for data and last four ACTs, oldest first
+# A row of gates: the first cycle of each command. A bank's row also has its open row (-1 for none), the end of its last
+# refresh, and 1 if that was in this round; a pseudo-channel's row its last data command and its last four ACTs in order
 _OPEN, _REFRESHED, _FRESH, _DATA, _ACTS, _GATES = 4, 5, 6, 7, 8, 12
 
 # Figures
@@ -78,7 +79,8 @@ def figures_of(memory: Memory) -> I64:
 
 
 def idle_gates(memory: Memory, channels: int) -> I64:
-    """The gates of each channel: all open, all rows closed. (channels x rows of gates x gates)"""
+    """The gates of idle channels: commands may be given at once, all rows are closed. (channels x rows of gates x
+    gates)"""
     groups = memory.pseudo_channels * memory.bank_groups
     gates = np.zeros((channels, groups * memory.banks + groups + memory.pseudo_channels + 1, _GATES), np.int64)
     gates[:, :, _OPEN], gates[:, :, _ACTS:] = -1, -memory.four_activates
@@ -87,7 +89,7 @@ def idle_gates(memory: Memory, channels: int) -> I64:
 
 @compiled
 def bank_of(figures: I64, request: int) -> int:
-    """The bank of a request, counted through its channel."""
+    """The bank of a request, by its number in the channel."""
     return (request >> figures[_BANK_AT]) & figures[_BANK_MASK]
 
 
@@ -132,7 +134,7 @@ def waits_for(figures: I64, gates: I64, request: int, now: int) -> int:
 
 @compiled
 def give_column(figures: I64, gates: I64, request: int, now: int) -> None:
-    """RD or WR of a request."""
+    """Gives RD or WR for a request: delays later commands."""
     bank, command = bank_of(figures, request), RD + (request & 1)
     group, pseudo = _around(figures, bank)
     _wait(gates, group, command, now + figures[_COLUMN_GROUP])
@@ -150,7 +152,7 @@ def give_column(figures: I64, gates: I64, request: int, now: int) -> None:
 
 @compiled
 def activate(figures: I64, gates: I64, request: int, now: int) -> None:
-    """ACT of the row of a request."""
+    """Gives ACT for the row of a request: opens the row and delays later commands."""
     bank = bank_of(figures, request)
     gates[bank, _OPEN] = request >> figures[_ROW_AT]
     _wait(gates, bank, ACT, now + figures[_ACT_ACT])
@@ -168,7 +170,7 @@ def activate(figures: I64, gates: I64, request: int, now: int) -> None:
 
 @compiled
 def precharge(figures: I64, gates: I64, bank: int, now: int) -> None:
-    """PRE of one bank."""
+    """Gives PRE for one bank: closes its row and delays later commands."""
     gates[bank, _OPEN] = -1
     _wait(gates, bank, ACT, now + figures[_PRE_ACT])
     _take_bus(figures, gates, ACT, PRE, now + 1)
@@ -185,7 +187,8 @@ def all_closed(gates: I64, first: int, last: int) -> bool:
 
 @compiled
 def first_cycle_of_all(figures: I64, gates: I64, first: int, last: int, command: int) -> int:
-    """The first cycle at which a command may be given to some banks of a pseudo-channel; refreshes wait as ACT does."""
+    """The first cycle in which banks `first` to `last` of a pseudo-channel may all take a command; a refresh waits as
+    ACT."""
     pseudo = figures[_PSEUDOS_AT] + (first >> figures[_PSEUDO_SHIFT])
     gate = max(gates[pseudo, command], gates[figures[_CHANNEL_AT], command])
     for bank in range(first, last):
@@ -195,7 +198,7 @@ def first_cycle_of_all(figures: I64, gates: I64, first: int, last: int, command:
 
 @compiled
 def refresh_all(figures: I64, gates: I64, first: int, last: int, now: int) -> None:
-    """The refresh of some banks."""
+    """Refreshes banks `first` up to `last`: delays their ACTs."""
     for bank in range(first, last):
         _wait(gates, bank, ACT, now + figures[_REFRESH])
         gates[bank, _REFRESHED] = now + figures[_REFRESH]
@@ -205,7 +208,7 @@ def refresh_all(figures: I64, gates: I64, first: int, last: int, now: int) -> No
 
 @compiled
 def mark_fresh(figures: I64, gates: I64, bank: int) -> None:
-    """A bank has been refreshed; with the last of its pseudo-channel another round begins."""
+    """Marks a bank as refreshed in this round; after the last bank of its pseudo-channel another round begins."""
     gates[bank, _FRESH] = 1
     first = bank // figures[BANKS] * figures[BANKS]
     for other in range(first, first + figures[BANKS]):
@@ -228,7 +231,7 @@ def _wait(gates: I64, row: int, command: int, until: int) -> None:
 
 @compiled
 def _take_bus(figures: I64, gates: I64, one: int, other: int, until: int) -> None:
-    """Holds the bus of two commands, or the bus of all."""
+    """Holds the bus of two commands until a cycle; with a single bus, that of all commands."""
     channel = gates[figures[_CHANNEL_AT]]
     channel[one] = channel[other] = until
     if figures[BUSES] == 1:

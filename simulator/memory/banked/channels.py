@@ -18,7 +18,7 @@ from simulator.memory.banked.fields import LISTS, NEVER, Clock, Counter, Entry, 
 from simulator.tileprogram.program import I64
 
 BUCKETS = 1024
-"""Buckets of time in which a channel's requests are counted: their length grows as needed, in powers of two."""
+"""The number of buckets of time in which requests are counted; a bucket's length doubles when time outgrows them."""
 
 
 class Channels(NamedTuple):
@@ -28,22 +28,22 @@ class Channels(NamedTuple):
     gates: I64
     """C x rows of gates x gates."""
     entries: I64
-    """C x entry x field: of all lists."""
+    """C x entry x field: the entries of all lists."""
     lists: I64
     """C x list x field x run."""
     clock: I64
     counters: I64
     first: I64
-    """C x port: the source whose requests are taken next; -1 if it has to be found."""
+    """C x port: the source whose requests are taken next; -1 if that has to be found."""
     history: I64
     """C x bucket: requests whose data moved."""
     bucket: I64
-    """Length of a bucket in cycles, as a power of two."""
+    """The length of a bucket in cycles, as an exponent of two: an array of one."""
     parts: I64
-    """C x S: the state of a source's requests in a channel."""
+    """C x S x field: the state of a source's requests in a channel, see `Part`."""
     sources: I64
     requests: I64
-    """1 x S x ...: each source's requests, channel by channel; with a network 2 x S x ...: also when each arrives."""
+    """1 x S x request: each source's requests, channel by channel. With a network 2 x ...: also their arrivals."""
 
 
 class Channel(NamedTuple):
@@ -79,9 +79,9 @@ def rows_of(of: Channels, channel: int) -> Channel:
 
 
 def idle_channels(memory: Memory, channels: int, sources: int, most_requests: int, ports: int = 1) -> Channels:
-    """Channels with all rows closed and no requests; a source may have so many requests at a time.
+    """Channels with all rows closed and no requests; a source may have `most_requests` requests at a time.
 
-    Each channel has so many ports, each shared by equally many sources.
+    Each channel has `ports` ports, each shared by equally many sources.
     """
     clock = np.zeros((channels, Clock.RUNS + LISTS), np.int64)
     clock[:, channel_time.STATE] = channel_time.IDLE

@@ -1,4 +1,4 @@
-"""Which commands a channel's controller gives in a cycle: see controller.py for the rules."""
+"""The commands that a channel's controller gives in a cycle, by the rules in controller.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simulator.memory.banked.request_sources import done
 
 @compiled
 def turn(of: Channel) -> bool:
-    """Turns from reads to writes or back if it is time to, and says whether it did."""
+    """Turns from reads to writes or back if that is due; returns True if it turned."""
     reads, writes = of.clock[Clock.COUNT + READS], of.clock[Clock.COUNT + WRITES]
     if of.clock[Clock.DRAINS] == 1:
         turns = writes < of.figures[Setting.LOW] and reads != 0
@@ -26,14 +26,14 @@ def turn(of: Channel) -> bool:
 
 @compiled
 def schedule(of: Channel, now: int) -> int:
-    """Gives the commands of a cycle; returns the next cycle at which there may be one to give."""
+    """Gives the commands of a cycle; returns the next cycle in which a command may be possible."""
     turn(of)
     column, column_list, row, row_list, wake = _choose(of, now, False)
     if column >= 0:
         waiting = of.lists[row_list, Run.FIRST, row] if row >= 0 else -1
         _give_column(of, now, column_list, column)
         if row > 0 and of.lists[row_list, Run.FIRST, row - 1] == waiting:
-            row -= 1  # the column's run stood before it
+            row -= 1  # the run of the column left the list
         if row >= 0:
             request = queues.first_of(of, row_list, row)
             if banks.first_cycle(of.figures, of.gates, request, queues.command_of(of, row_list, row)) > now:
@@ -67,7 +67,8 @@ def state(of: Channel, now: int) -> int:
 
 @compiled
 def _choose(of: Channel, now: int, rows_only: bool) -> tuple[int, int, int, int, int]:
-    """The runs whose column command and whose row command come first, and the next cycle at which another could."""
+    """The first run whose column command, and the first whose row command, can be given now, each with its list; and
+    the next cycle in which another command could be given. -1 stands for no run."""
     column, column_list, row, row_list, wake = -1, -1, -1, -1, NEVER
     single, stopped = of.figures[banks.BUSES] == 1, of.clock[Clock.REFRESHING] > 0 and of.figures[banks.REFRESHED] > 1
     due = _due(of) if of.clock[Clock.REFRESHING] > 0 else -1
@@ -78,7 +79,7 @@ def _choose(of: Channel, now: int, rows_only: bool) -> tuple[int, int, int, int,
             if (row >= 0) if command < RD else (column >= 0 or rows_only):
                 continue
             if early > now and (early >= wake or column >= 0):
-                continue  # it can come neither now nor sooner than others
+                continue  # its command is possible neither now nor before others
             if which != OPENING and of.lists[which, Run.BANK, run] == due:
                 continue
             time = banks.first_cycle(of.figures, of.gates, queues.first_of(of, which, run), command)
@@ -115,7 +116,7 @@ def _give_column(of: Channel, now: int, which: int, run: int) -> None:
 
 @compiled
 def _give_row(of: Channel, now: int, which: int, run: int) -> bool:
-    """Closes or opens a row for a run's first request, unless a listed request waits for the row it would close."""
+    """Closes or opens a row for a run's first request; returns False if a listed request needs the row to close."""
     entry = of.lists[which, Run.FIRST, run]
     request = of.entries[entry, Entry.REQUEST]
     bank, command = of.lists[which, Run.BANK, run], queues.command_of(of, which, run)
@@ -138,7 +139,7 @@ def _give_row(of: Channel, now: int, which: int, run: int) -> bool:
 
 @compiled_apart
 def _due(of: Channel) -> int:
-    """The first of the banks to refresh next: of those left in a round, one that no request waits for."""
+    """The first of the banks to refresh next; one by one, a bank that no request waits for is preferred."""
     first = (
         (of.figures[banks.PSEUDOS] - of.clock[Clock.REFRESHING]) % of.figures[banks.PSEUDOS] * of.figures[banks.BANKS]
     )
@@ -147,7 +148,7 @@ def _due(of: Channel) -> int:
 
 @compiled
 def _next_of_round(of: Channel, first: int) -> int:
-    """The bank of a pseudo-channel, whose first is given, that is refreshed next by itself."""
+    """The bank to refresh next by itself, in the pseudo-channel whose first bank is `first`."""
     due = -1
     for bank in range(first, first + of.figures[banks.BANKS]):
         if not banks.is_fresh(of.gates, bank):
@@ -159,7 +160,7 @@ def _next_of_round(of: Channel, first: int) -> int:
 
 @compiled_apart
 def _refresh(of: Channel, now: int) -> int:
-    """Closes the rows of the banks whose refresh is due, or refreshes them; the next cycle to look again."""
+    """Closes the rows of the banks whose refresh is due, or refreshes the banks; returns the next cycle to look."""
     first = _due(of)
     last = first + of.figures[banks.REFRESHED]
     if queues.asks_for(of, OPENING, first, last):
@@ -181,7 +182,7 @@ def _refresh(of: Channel, now: int) -> int:
 
 @compiled_apart
 def skip_refreshes(of: Channel, until: int) -> None:
-    """Does at once all refreshes before a cycle but the last, for an idle channel with all rows closed."""
+    """Does at once all refreshes before a cycle except the last, for an idle channel with all rows closed."""
     if of.clock[Clock.REFRESHING] > 0:
         return
     if not banks.all_closed(of.gates, 0, of.figures[banks.PSEUDOS] * of.figures[banks.BANKS]):
@@ -192,5 +193,5 @@ def skip_refreshes(of: Channel, until: int) -> None:
         for pseudo in range(of.figures[banks.PSEUDOS]):
             for _ in range(skipped % of.figures[banks.BANKS]):
                 bank = _next_of_round(of, pseudo * of.figures[banks.BANKS])
-                banks.mark_fresh(of.figures, of.gates, bank)  # and that was long ago
+                banks.mark_fresh(of.figures, of.gates, bank)  # refreshed long ago
     of.counters[Counter.REFRESHES] += skipped * of.figures[banks.PSEUDOS]

@@ -1,17 +1,17 @@
 """The controller of one DRAM channel, event by event.
 
-It has a queue of reads, one of writes, and a list of requests whose row is being opened for them, which no other
-request may close. First come the requests of that list, then those of one queue: the first in its order whose next
-command can be given (FR-FCFS). Reads go first, until the write queue is filled beyond one mark; then writes, until it
-is below another; and writes while there is no read. A refresh of all banks closes the rows of a pseudo-channel, and
-until it has been given only listed requests are served.
+The controller has a queue of reads, a queue of writes, and a list of requests for which a row is being opened; no other
+request may close such a row. The requests of this list come first, then those of one queue: the first request in order
+whose next command can be given (FR-FCFS). Reads go first until the write queue is filled above one mark; then writes go
+first until it is below another mark; writes are also served while there is no read. A refresh of all banks closes the
+rows of a pseudo-channel; until the refresh command has been given, only listed requests are served.
 
 A write is done when it is in the queue: a read of the same place is answered from there. A read is done when its data
 has passed the bus.
 
-Requests come from sources, several of which share a port. In a port they stand in line, those of the source that
-began first before all others'. A channel takes one a cycle, from its ports in turn; a port whose first request finds
-its queue full waits. Nothing is computed for cycles in which nothing can happen.
+Requests come from sources, several of which share a port. In a port they wait in line: all requests of the source that
+began first come before those of other sources. A channel takes one request per cycle, from its ports in turn; a port
+whose first request finds its queue full waits. Cycles in which nothing can happen are skipped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from simulator.memory.banked.request_queues import is_written, put, queued
 from simulator.memory.banked.request_sources import done, first_at, next_begin, note_arrivals, step
 from simulator.tileprogram.program import I64
 
-# The outcome of looking for a request to take
+# The results of `_accept`
 _NOT_ASKED, _NO_ROOM, _TAKEN = 0, 1, 2
 
 
@@ -76,7 +76,7 @@ def advance_channel(channels: Channels, channel: int, until: int) -> None:
 
 @compiled
 def _accept(of: Channel, now: int) -> int:
-    """Takes the next request of the first port, in turn, that has one for which there is room."""
+    """Takes a request from the first port, in turn, whose first request has room in its queue; returns the result."""
     found = _NOT_ASKED
     ports = len(of.parts) // of.figures[Setting.SHARING]
     for each in range(ports):
@@ -108,11 +108,11 @@ def _accept(of: Channel, now: int) -> int:
 
 @compiled
 def _queue(of: Channel, request: int, source: int, now: int) -> None:
-    """Puts a request into its queue, and wakes the controller in time."""
+    """Puts a request into its queue, and sets the cycle in which the controller looks again."""
     figures, clock, way = of.figures, of.clock, request & 1
     put(of, way, request, source, now)
     if turn(of) or (clock[Clock.REFRESHING] > 0 and figures[banks.REFRESHED] == 1):
-        clock[Clock.WAKE] = now + 1  # a new request may change which bank is refreshed next
+        clock[Clock.WAKE] = now + 1  # a new request may change the bank to refresh next
     elif clock[Clock.DRAINS] == way:
         time = banks.first_cycle(figures, of.gates, request, banks.next_command(figures, of.gates, request))
         clock[Clock.WAKE] = min(clock[Clock.WAKE], max(now + 1, time))
@@ -122,7 +122,7 @@ def _queue(of: Channel, request: int, source: int, now: int) -> None:
 
 @compiled
 def _note(history: I64, bucket: I64, channel: int, now: int) -> None:
-    """Counts a request whose data moves into its piece of time."""
+    """Counts a request whose data moves in cycle `now`, in the piece of time of this cycle."""
     while now >> bucket[0] >= BUCKETS:
         for each in range(len(history)):
             for at in range(BUCKETS // 2):

@@ -1,8 +1,8 @@
 """The lists of a channel's controller: requests in the order in which they came.
 
 Requests for one row, in one direction, are a run. All requests of a run need the same command next, so the controller
-looks at runs, in the order of their first requests, and only a run's first request leaves its list. Streams side by
-side are a run each.
+looks at runs, in the order of their first requests, and only a run's first request leaves its list. Streams that run at
+once are separate runs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from simulator.memory.banked.fields import LISTS, OPENING, READS, WRITES, Clock,
 
 @compiled
 def queued(of: Channel) -> int:
-    """Requests in all lists."""
+    """The number of requests in all lists."""
     return of.clock[Clock.COUNT + READS] + of.clock[Clock.COUNT + WRITES] + of.clock[Clock.COUNT + OPENING]
 
 
@@ -27,7 +27,7 @@ def first_of(of: Channel, which: int, run: int) -> int:
 
 @compiled
 def put(of: Channel, which: int, request: int, source: int, now: int) -> None:
-    """A request comes into a list."""
+    """Puts a request at the end of a list."""
     entry = of.clock[Clock.FREE]
     of.clock[Clock.FREE] = of.entries[entry, Entry.NEXT]
     of.entries[entry, Entry.REQUEST], of.entries[entry, Entry.OWNER] = request, source * 2
@@ -37,7 +37,7 @@ def put(of: Channel, which: int, request: int, source: int, now: int) -> None:
 
 @compiled
 def append(of: Channel, which: int, entry: int) -> None:
-    """An entry comes into a list, at its end."""
+    """Appends an entry to a list."""
     request, runs = of.entries[entry, Entry.REQUEST], of.clock[Clock.RUNS + which]
     of.entries[entry, Entry.NEXT] = -1
     of.clock[Clock.COUNT + which] += 1
@@ -56,7 +56,7 @@ def append(of: Channel, which: int, entry: int) -> None:
 
 @compiled
 def take(of: Channel, which: int, run: int) -> int:
-    """The first entry of a run leaves its list; the run's next one stands behind all that came before it."""
+    """Takes the first entry of a run out of its list; moves the run to the place of its next entry's arrival."""
     entries, runs, last = of.entries, of.lists[which], of.clock[Clock.RUNS + which] - 1
     entry = runs[Run.FIRST, run]
     following = entries[entry, Entry.NEXT]
@@ -80,7 +80,7 @@ def take(of: Channel, which: int, run: int) -> int:
 
 @compiled
 def _move_up(of: Channel, which: int, run: int, last: int) -> None:
-    """The runs behind one, to a last one, each take the place before theirs."""
+    """Moves the runs after `run`, up to `last`, each to the place before its own."""
     for at in range(run, last):
         for field in range(of.lists.shape[1]):
             of.lists[which, field, at] = of.lists[which, field, at + 1]
@@ -95,7 +95,7 @@ def free(of: Channel, entry: int) -> None:
 
 @compiled
 def is_written(of: Channel, request: int) -> bool:
-    """True if a write of the place that is read is queued."""
+    """True if a write to the place that `request` reads is queued."""
     for run in range(of.clock[Clock.RUNS + WRITES]):
         entry = of.lists[WRITES, Run.FIRST, run]
         if (of.entries[entry, Entry.REQUEST] ^ (request + 1)) & of.figures[ALIKE] == 0:
@@ -126,7 +126,7 @@ def waited_for(of: Channel, bank: int) -> bool:
 
 @compiled
 def command_of(of: Channel, which: int, run: int) -> int:
-    """The command that a run needs next: looked up once, and again when a row of its bank has been opened or closed."""
+    """The next command of a run: looked up once, and again after a row of its bank has been opened or closed."""
     command = of.lists[which, Run.COMMAND, run]
     if command < 0:
         command = next_command(of.figures, of.gates, first_of(of, which, run))
@@ -136,7 +136,7 @@ def command_of(of: Channel, which: int, run: int) -> int:
 
 @compiled_apart
 def forget(of: Channel, first: int, last: int) -> None:
-    """Rows of some banks have been opened or closed: forgets the next command of runs that wait for these banks."""
+    """Forgets the next commands of runs for banks `first` up to `last`, whose rows have been opened or closed."""
     for which in range(LISTS):
         for run in range(of.clock[Clock.RUNS + which]):
             if first <= of.lists[which, Run.BANK, run] < last:

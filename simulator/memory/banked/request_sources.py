@@ -1,7 +1,7 @@
-"""The sources of requests to a channel: when requests arrive, whose turn it is at a port, and when they are done.
+"""The sources of requests to a channel: the arrival of requests, their order at a port, and their completion.
 
-Sources that share a port stand in line there, the one that began first before all others. With a network only requests
-that have arrived stand in line.
+Sources that share a port wait in line there, the source that began first before all others. With a network, a source is
+in line only while its next request has arrived.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from simulator.memory.banked.fields import NEVER, Part, Setting, Source
 
 @compiled
 def _comes(of: Channel, source: int) -> int:
-    """When the next request of a source arrives at the channel."""
+    """The cycle in which the next request of a source arrives at the channel."""
     if len(of.requests) == 1:
         return of.sources[source, Source.BEGIN]
     return max(of.sources[source, Source.BEGIN], of.requests[1, source, of.parts[source, Part.CURSOR]])
@@ -22,7 +22,7 @@ def _comes(of: Channel, source: int) -> int:
 
 @compiled
 def note_arrivals(of: Channel, now: int) -> None:
-    """Notes the channel's counts at arrivals of transfers that had no request here."""
+    """Starts the notes of transfers of which a request has arrived and which had none in the channel."""
     for source in range(len(of.parts)):
         comes = _comes(of, source) if of.parts[source, Part.UNNOTED] == 1 else NEVER
         if comes <= now:
@@ -33,7 +33,7 @@ def note_arrivals(of: Channel, now: int) -> None:
 
 @compiled
 def next_begin(of: Channel, now: int) -> int:
-    """The next cycle after now at which a source begins, or a source's next request arrives."""
+    """The next cycle after `now` in which a source's next request arrives; `NEVER` if there is none."""
     begin = NEVER
     for source in range(len(of.parts)):
         if of.parts[source, Part.CURSOR] < of.parts[source, Part.STOP]:
@@ -45,7 +45,7 @@ def next_begin(of: Channel, now: int) -> int:
 
 @compiled
 def first_at(of: Channel, port: int, now: int) -> int:
-    """The first in line at a port; -1 if none is there. Later sources stand behind it, so it stays the first."""
+    """The first source in line at a port; -1 for none. Sources that begin later queue behind it, so it stays first."""
     if of.first[port] >= 0:
         return of.first[port]
     found = -1
@@ -63,7 +63,7 @@ def first_at(of: Channel, port: int, now: int) -> int:
 
 @compiled
 def step(of: Channel, port: int, source: int) -> None:
-    """The next request of a source has been taken at its port."""
+    """Moves a source on to its next request, after one has been taken at its port."""
     of.parts[source, Part.CURSOR] += 1
     if of.parts[source, Part.CURSOR] == of.parts[source, Part.STOP]:
         of.first[port] = -1
@@ -71,7 +71,7 @@ def step(of: Channel, port: int, source: int) -> None:
 
 @compiled
 def done(of: Channel, source: int, now: int, at: int) -> None:
-    """Counts one request of a source as done, at a cycle."""
+    """Counts one request of a source as done in cycle `at`."""
     of.sources[source, Source.LEFT] -= 1
     of.sources[source, Source.DONE] = max(of.sources[source, Source.DONE], at)
     of.parts[source, Part.REMAINING] -= 1

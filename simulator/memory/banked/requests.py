@@ -1,4 +1,4 @@
-"""The requests of an instruction, one by one, from its walk: see units/request_addresses.py."""
+"""Makes the requests of an instruction, one by one, from its boxes and runs: see units/request_addresses.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simulator.units.request_addresses import Boxes, Walks
 
 
 def request_counts(walked: Walks, size: int) -> I64:
-    """Number of requests of `size` bytes that each instruction makes."""
+    """For each instruction, the number of its requests of `size` bytes."""
     counts = np.zeros(len(walked.box_start) - 1, np.int64)
     _count(walked, size, np.zeros(0, np.int64), counts)
     return counts
@@ -24,7 +24,7 @@ def _count(walked: Walks, size: int, nothing: I64, counts: I64) -> None:
 
 @compiled
 def requests_of(walked: Walks, row: int, size: int, out: I64) -> int:
-    """Writes an instruction's requests to `out`, as many as it holds: addresses, plus 1 for a write."""
+    """Writes an instruction's requests (address, plus 1 for a write) to `out` up to its end; returns their number."""
     count, first, last, boxes = 0, walked.box_start[row], walked.box_start[row + 1], walked.boxes
     steps = 0
     for box in range(first, last):
@@ -52,7 +52,7 @@ def points(boxes: Boxes, box: int) -> int:
 
 @compiled
 def offset(boxes: Boxes, box: int, step: int) -> int:
-    """Bytes from the first run of a box to another, its last dim walked first."""
+    """Bytes from the first run of a box to its run number `step`; the last dim is walked first."""
     found = 0
     for dim in range(boxes.extents.shape[1] - 1, -1, -1):
         extent = boxes.extents[box, dim]
@@ -64,7 +64,7 @@ def offset(boxes: Boxes, box: int, step: int) -> int:
 
 @compiled
 def _ask(address: int, run: int, writes: int, size: int, out: I64, count: int) -> int:
-    """Writes the requests of one run, and returns how many there are then in all."""
+    """Writes the requests of one run after the first `count` requests; returns the new number of requests."""
     first, last = address // size, (address + run - 1) // size
     for place in range(min(last - first + 1, len(out) - count)):
         out[count + place] = (first + place) * size + writes

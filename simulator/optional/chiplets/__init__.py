@@ -1,1 +1,1 @@
-"""Chiplets: a machine whose memory is divided among them, and who of them holds which page."""
+"""Chiplets: a machine whose memory is divided among chiplets, and the table of which chiplet holds each page."""

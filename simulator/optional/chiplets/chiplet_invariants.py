@@ -1,4 +1,4 @@
-"""Invariants of every trace between chiplets: each request is followed to the memory that holds its page."""
+"""Checks the traffic between chiplets in a trace: follows each request to the memory that holds its page."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from simulator.units.cost_table import Work
 
 
 def violations(audited: Audited) -> Iterator[str]:
-    """Bytes that differ from the requests, exceed a memory's bandwidth, or cross links off their way: each request lies
-    where its page does, and one to another chiplet crosses the links on the way there, no other does."""
+    """Yields totals that differ from the requests, launches too fast for a memory, and links with wrong traffic.
+
+    A request is served by the memory of its page; a request to another chiplet crosses the links on the way there.
+    """
     trace, machine = audited.trace, audited.trace.machine
     whole, rate = np.zeros((2, machine.chiplet.count, machine.chiplet.count), np.int64), machine.dram_bytes_per_cycle
     for launch, worked in enumerate(audited.works()):
@@ -45,7 +47,7 @@ def violations(audited: Audited) -> Iterator[str]:
 
 
 def _moved(asked: Work, cores: I32, pages: Pages, machine: Machine) -> I64:
-    """Bytes in requests by direction, requesting chiplet and serving chiplet, request by request."""
+    """Bytes in whole requests, by direction, requesting chiplet and serving chiplet."""
     size, moved = machine.dram.request_bytes, np.zeros((2, machine.chiplet.count, machine.chiplet.count), np.int64)
     walked, boxes, runs = asked.walks, asked.walks.boxes, asked.walks.runs
     for row, core in enumerate(cores.tolist()):
@@ -64,7 +66,7 @@ def _moved(asked: Work, cores: I32, pages: Pages, machine: Machine) -> I64:
 
 
 def _requests(begins: I64, run: np.int64, size: int) -> I64:
-    """Addresses of the requests of runs of so many bytes."""
+    """Addresses of all requests of runs that begin at `begins` and have `run` bytes each."""
     first, last = begins // size, (begins + run - 1) // size
     counts = last - first + 1
     within = np.arange(int(counts.sum()), dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)

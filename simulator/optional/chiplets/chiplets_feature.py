@@ -1,4 +1,4 @@
-"""Chiplets on the hooks of the simulator."""
+"""The feature `chiplets`: hangs chiplets on the hooks of the simulator."""
 
 from __future__ import annotations
 

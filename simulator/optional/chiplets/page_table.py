@@ -1,18 +1,17 @@
-"""Which chiplet's memory holds each page, on a machine of several chiplets.
+"""The table of pages on a machine of several chiplets: which chiplet's memory holds each page.
 
-The first launch that accesses a page places it: where the plan says (`Placed`), or else by the machine's
-`dram_placement`.
+The first launch that accesses a page places it: as the plan says (`Placed`), or else by the machine's `dram_placement`:
 
-    interleaved    in the memories of all chiplets in turn, by its number
-    local          in the memory of the chiplet that asks for most of its bytes in that launch, and of several that ask
-                   for as many in theirs in turn, by its number
+    interleaved    in the memories of all chiplets in turn, by the page's number
+    local          in the memory of the chiplet that asks for most of the page's bytes in that launch; if several ask
+                   for equally many, in their memories in turn, by the page's number
 
-It stays there as long as its tensor lives. The launch in which another tensor's life begins at the same address places
-the page anew; the old contents are dead, so this costs nothing. Of tensors that share a page the one that the plan
-places decides, else the one that was there first.
+A page stays there as long as its tensor lives. If another tensor's life begins at the same address, the page is placed
+again; the old contents are dead, so moving it costs nothing. If tensors share a page, the tensor that the plan places
+decides, else the tensor that was there first.
 
-In its memory a page has a frame: the next one never used, or one given up; the chiplets are the parts of the memory by
-which pages are translated (memory/pages.py).
+In its chiplet's memory a page has a frame: one that an earlier page gave up, or the next one never used. The chiplets
+are the parts of the memory in memory/pages.py, which translates addresses by this table.
 """
 
 from __future__ import annotations
@@ -44,9 +43,9 @@ class PageTable(Followed):
     def __init__(self, machine: Machine, placed: Sequence[Placed] = ()) -> None:
         self.machine, self.placed = machine, placed
         self.placed_pages = np.zeros((len(placed) + 1, machine.chiplet.count), np.int64)
-        """For each tensor, and last for pages of no tensor: how many pages were placed on each chiplet."""
+        """For each tensor, and last for pages of no tensor: the number of pages placed on each chiplet."""
         self.asked = np.zeros((len(placed) + 1, machine.chiplet.count, machine.chiplet.count), np.int64)
-        """Likewise for each: bytes in whole requests, by the requesting chiplet and the chiplet that holds them."""
+        """In the same rows: bytes in whole requests, by the requesting chiplet and the chiplet that holds the bytes."""
         self._shift = machine.chiplet.page_bytes.bit_length() - 1
         self._first = np.array([each.first for each in placed], np.int64)
         self._last = np.array([each.last for each in placed], np.int64)
@@ -60,7 +59,7 @@ class PageTable(Followed):
         return Pages(self._shift, self._chiplet, self._frame)
 
     def ask(self, number: int, program: TileProgram, asked: Work) -> Work:
-        """The work of the next launch, with its bytes from each chiplet's memory, request by request."""
+        """Places the pages of the next launch; returns its work with the bytes from each chiplet's memory."""
         self._grow(number, asked.walks)
         self._begin(number)
         count, size = self.machine.chiplet.count, self.machine.dram.request_bytes
@@ -125,7 +124,7 @@ class PageTable(Followed):
         self._chiplet[pages] = _NOWHERE
 
     def _place(self, touched: I64, asked: I64) -> None:
-        """Places those of the pages that have no place; `asked` counts each chiplet's requests for each."""
+        """Places the `touched` pages that have no place; `asked` has each chiplet's requests for each touched page."""
         new = self._chiplet[touched] == _NOWHERE
         pages, asked = touched[new], asked[new]
         count, policy = self.machine.chiplet.count, self._policy[pages]
@@ -144,8 +143,8 @@ class PageTable(Followed):
 
 @compiled
 def _tally(walked: Walks, home: I64, size: int, pages: Pages, by_page: I64, by_row: I64) -> None:
-    """Counts the requests of every instruction: by page and the chiplet that asks, and by instruction, direction and
-    the chiplet that is asked; each into a table that has rows."""
+    """Counts the requests of every instruction, into each of the two tables that has rows: in `by_page` by page and the
+    chiplet that asks, in `by_row` by instruction, direction and the chiplet that is asked."""
     boxes, runs = walked.boxes, walked.runs
     for row in range(len(home)):
         for box in range(walked.box_start[row], walked.box_start[row + 1]):
@@ -161,7 +160,7 @@ def _tally(walked: Walks, home: I64, size: int, pages: Pages, by_page: I64, by_r
 
 @compiled
 def _count(first: int, last: int, ways: int, size: int, pages: Pages, by_page: I64, by_row: I64) -> None:
-    """Counts the requests of one run, the first to the last, page by page: each lies in the page of its first byte."""
+    """Counts the requests `first` to `last` of one run, page by page; a request lies in the page of its first byte."""
     while first <= last:
         page = first * size >> pages.shift
         behind = -(-((page + 1) << pages.shift) // size)  # the first request of the next page

@@ -1,4 +1,4 @@
-"""The wish where tensors lie, on a machine of several chiplets."""
+"""The plan of the chiplets on which tensors lie, for a machine of several chiplets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simulator.machine.parts import POLICIES
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A tensor in DRAM from launch `first` to launch `last`, both included, and where its pages go."""
+    """A tensor in DRAM from launch `first` to launch `last`, both included, and the chiplet for its pages."""
 
     name: str
     address: int
@@ -26,7 +26,7 @@ class Placed:
 
 
 def check_placed(placed: Sequence[Placed], machine: MachineRecord, launches: int = 0) -> None:
-    """Raises `NoSuchPlace` for a tensor to be placed where no memory is."""
+    """Raises `NoSuchPlace` for a chiplet that the machine lacks or an unknown policy."""
     for each in placed:
         if isinstance(each.where, int) and not 0 <= each.where < machine.chiplet.count:
             have = "one chiplet, 0" if machine.chiplet.count == 1 else f"chiplets 0 to {machine.chiplet.count - 1}"

@@ -1,4 +1,4 @@
-"""The chiplets on which the tensors of a trace lay, and the bytes that were requested from there."""
+"""The chiplets on which the tensors of a trace lay, and the bytes that local and other chiplets requested."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ class OnChiplets:
     """Number of its pages on each chiplet."""
     local: int
     remote: int
-    """Bytes in whole requests, asked for from the chiplet they lay on and from others."""
+    """Bytes in whole requests: `local` were requested by the chiplet they lay on, `remote` by other chiplets."""
 
 
 def placement_of(trace: TraceRecord) -> list[OnChiplets]:
-    """One entry per tensor that was told of, and one for what belongs to none if there is such: where its pages
-    lay, and how many bytes were asked for from there and from elsewhere. None on a machine in one piece."""
+    """One entry for each tensor of the plan, and one for pages of no tensor if any were requested.
+
+    An empty list for a machine of one chiplet.
+    """
     trace.check_has_programs("from which follows where its bytes lay")
     if trace.machine.chiplet.count == 1:
         return []

@@ -1,4 +1,4 @@
-"""The common memory on the hooks of the simulator."""
+"""The feature `common memory`: hangs the common memory on the hooks of the simulator."""
 
 from __future__ import annotations
 

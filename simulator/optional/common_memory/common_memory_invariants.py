@@ -1,4 +1,4 @@
-"""Invariants of the common memory in every trace: followed byte by byte, in the order of launches and of time."""
+"""Checks the common memory's invariants in a trace, byte by byte, in the order of launches and of time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_THERE = np.iinfo(np.int64).max
 
 
 def violations(audited: Audited) -> Iterator[str]:
-    """More residents than there is room for; copies that find a box before it is there, or use the wrong memory."""
+    """Yields residents without room, copies that find a box before it is there, and copies from the wrong memory."""
     trace, residents = audited.trace, audited.trace.asked.get("residents", ())
     if not residents:
         return

@@ -1,17 +1,17 @@
 """The common memory: a second memory between the scratchpads and DRAM, which all cores share.
 
-Nothing enters it by itself. A plan says which tensors it keeps, from which launch to which (`Resident`); the plan and
-the programs determine which copies it serves. There are two kinds of residents:
+A plan says which tensors the common memory keeps, from which launch to which (`Resident`); nothing else enters it. The
+plan and the programs determine which copies the common memory serves. There are two kinds of residents:
 
-    in both       a tensor with a life outside: a weight, an input, a result. A box is brought from DRAM by the first
-                  copy of it, and kept in passing; what is written goes to both. A launch finds what earlier launches
-                  brought or wrote, whatever their tiles were, and what it brought itself as the same box.
-    here alone    a tensor that is made and used up while it is resident. None of its bytes see DRAM.
+    in both       a tensor that DRAM holds as well: a weight, an input, a result. The first copy of a box brings it from
+                  DRAM, and the common memory keeps it in passing; writes go to both memories. A launch finds all
+                  bytes that earlier launches brought or wrote, whatever their tiles were, and boxes that it brought
+                  itself.
+    here alone    a tensor that is made and used up while it is resident. None of its bytes are in DRAM.
 
-A copy that it serves takes its bus (memory/bus.py); the latency of the interconnect is on the way, the links of
-a crossbar or mesh are not. Keeping a box in passing is taken to cost nothing beside the way from DRAM. A copy waits for
-the one that brought its box; where the cores' order does not guarantee that this one comes first, it goes to DRAM
-itself.
+A copy that the common memory serves takes this memory's bus (memory/bus.py) and the latency of the interconnect, but no
+links of a crossbar or mesh. Keeping a box in passing costs nothing beside the way from DRAM. A copy waits for the copy
+that brought its box; if the cores' order does not guarantee that the other copy comes first, it goes to DRAM itself.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from simulator.units.unit import Mask
 
 @dataclass(frozen=True, slots=True)
 class Resident:
-    """A tensor that is kept from launch `first` to launch `last`, both included."""
+    """A tensor that the common memory keeps from launch `first` to launch `last`, both included."""
 
     name: str
     address: int
-    """The first address of its storage in DRAM, which launches give for it."""
+    """The address of the tensor's storage in DRAM, as launches give it for the argument."""
     bytes: int
     first: int
     last: int
     alone: bool
-    """It is only here, not in DRAM as well."""
+    """True if the tensor is in the common memory alone, not in DRAM as well."""
 
     def kept(self, launch: int) -> bool:
         return self.first <= launch <= self.last
@@ -50,7 +50,7 @@ class Resident:
 
 @dataclass(slots=True)
 class _Kept:
-    """The parts of a resident that are present, in pieces as large as its smallest element."""
+    """The present parts of a resident: a bool for each `piece` bytes, as long as its smallest element so far."""
 
     resident: Resident
     piece: int
@@ -67,7 +67,7 @@ def check_plan(residents: Sequence[Resident], machine: Machine, launches: int) -
 
 
 def held_bytes(residents: Sequence[Resident], launches: int) -> I64:
-    """Bytes that are resident in each launch."""
+    """For each launch, the number of bytes that are resident."""
     change = np.zeros(launches + 1, np.int64)
     for each in residents:
         change[max(each.first, 0)] += each.bytes
@@ -85,7 +85,7 @@ class CommonMemory(Followed):
     def spare(
         self, number: int, launched: Launched, spared: Spared | None = None, via: U8 | None = None
     ) -> Spared | None:
-        """The copies that it serves in the next launch, of those that are not left out."""
+        """Adds the copies of the next launch that the common memory serves to `spared`, without skipped copies."""
         here = {each.address: each for each in self.residents if each.kept(number) and each.bytes}
         places: dict[Resident, list[int]] = {}
         for place, address in enumerate(launched.addresses):
@@ -108,7 +108,7 @@ class CommonMemory(Followed):
     def _both(
         self, resident: Resident, program: TileProgram, operands: I64, owner: I64, served: Mask
     ) -> Iterator[tuple[int, int]]:
-        """Marks the loads that find their box; yields each with the instruction it waits for."""
+        """Marks the loads that find their box in `served`; yields (load, copy) if a copy of this launch brings it."""
         nothing = _Kept(resident, 8, np.zeros(-(-resident.bytes // 8), np.bool_))
         kept = self._there.setdefault(resident.name, nothing)
         piece = int(program.element_bytes[operands].min(initial=kept.piece))
@@ -130,7 +130,7 @@ class CommonMemory(Followed):
 
 
 def saved_bytes(resident: Resident, launches: Sequence[tuple[int, Launched]]) -> tuple[int, int]:
-    """Bytes of reads and of writes that a resident keeps from DRAM. The launches are those, by number, that use it."""
+    """Bytes of reads and of writes that a resident keeps from DRAM, in `launches`: those that use it, numbered."""
     memory, read, written = CommonMemory((resident,)), 0, 0
     for number, launched in launches:
         served = memory.spare(number, launched)
@@ -145,7 +145,7 @@ def saved_bytes(resident: Resident, launches: Sequence[tuple[int, Launched]]) ->
 
 
 def _copied(program: TileProgram, arguments: Sequence[int], resident: Resident, where: str) -> I64:
-    """The DRAM operands of these arguments, which must all belong to copies within the resident."""
+    """The DRAM operands of these arguments. Raises unless all belong to copies within the resident."""
     operands = np.flatnonzero((program.space == Space.DRAM) & np.isin(program.target, arguments))
     opcodes = program.opcode[program.owners()[operands]]
     others = np.setdiff1d(opcodes, [Opcode.LOAD, Opcode.STORE])
@@ -163,7 +163,7 @@ def _copied(program: TileProgram, arguments: Sequence[int], resident: Resident, 
 
 
 def _crossed(program: TileProgram) -> I64:
-    """Number of BARRIERs of its core before each instruction."""
+    """For each instruction, the number of BARRIERs of its core up to it."""
     barriers = program.opcode == Opcode.BARRIER
     crossed = np.zeros(len(program), np.int64)
     for core in np.unique(program.core[barriers]).tolist():

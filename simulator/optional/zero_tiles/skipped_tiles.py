@@ -11,8 +11,10 @@ from simulator.trace_record import TraceRecord
 
 
 def skipped_of(trace: TraceRecord) -> list[dict[str, str | int | bool]]:
-    """One row per launch and argument that it loads: tiles and bytes, and how many of them were skipped; and one for
-    its products, without an argument. For a trace of a journey's file, `known` is set only where something was skipped.
+    """One row per launch and argument that it loads: its tiles, and the tiles and bytes that were skipped.
+
+    One more row per launch counts its products; its `argument` is -1. `known` is True if the numbers are known; for a
+    trace from a journey's file it is True only if something was skipped.
     """
     trace.check_has_programs("which its skipped tiles follow from")
     rows = list[dict[str, str | int | bool]]()

@@ -1,13 +1,13 @@
 """Zero tiles: the instructions that a machine with `skips_zero_tiles` leaves out when a tensor's numbers are known.
 
 Each tile of a tensor that is all zeros has a flag, which comes with the tensor. A copy of such a tile to the scratchpad
-moves nothing: the tile there gets the flag, and its readers read zeros. A product one of whose factors has nothing but
-flags adds nothing: it is left out, and an accumulator to which nothing was added is zeros. Any other write to a tile
-takes its flag away, so what a kernel computes is never skipped. A skipped instruction issues and waits like any other,
-and then takes no time. The numbers of a run are those of the kernels in any case: where the other factor holds an
-infinity, a machine that skips would differ from them.
+moves nothing: the tile in the scratchpad gets the flag, and its readers read zeros. If all tiles of one factor of a
+product have the flag, the product adds nothing and is skipped; an accumulator without any added product is zeros. Any
+other write to a tile takes its flag away, so computed tiles are never skipped. A skipped instruction issues and waits
+like any other, and then takes no time. The simulator does not change the numbers of a run: if the other factor holds an
+infinity, a real machine that skips would give other numbers.
 
-Only data decides, so a launch must be given it: `Launched.filled`. Without it nothing is skipped.
+The data decides what is skipped. It comes with the launch, in `Launched.filled`; without it nothing is skipped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from simulator.units.unit import Mask
 
 
 def skipped(launched: Launched, machine: Machine) -> Mask | None:
-    """Whether each instruction of a launch is left out; None if none could be."""
+    """For each instruction of a launch, True if it is skipped; None if the machine or the launch rules out skipping."""
     if not machine.core.skips_zero_tiles or not launched.filled:
         return None
     found = _empty_loads(launched.program, known(launched))
@@ -35,14 +35,14 @@ def skipped(launched: Launched, machine: Machine) -> Mask | None:
 
 
 def known(launched: Launched) -> Mapping[int, Mask]:
-    """The nonzero elements of each argument that is known and that the launch does not change."""
+    """Argument -> its nonzero elements, for arguments with known numbers that the launch does not change."""
     arguments = zip(launched.addresses, launched.program.arguments, strict=True)
     written = {address for address, argument in arguments if argument.written}
     return {place: filled for place, filled in launched.filled.items() if launched.addresses[place] not in written}
 
 
 def _empty_loads(program: TileProgram, filled: Mapping[int, Mask]) -> Mask:
-    """The copies from DRAM of boxes that hold zeros alone."""
+    """For each instruction, True if it loads a box of zeros alone from DRAM."""
     owner = program.owners()
     loads = (program.space == Space.DRAM) & (program.opcode[owner] == Opcode.LOAD)
     found = np.zeros(len(program), np.bool_)
@@ -55,7 +55,7 @@ def _empty_loads(program: TileProgram, filled: Mapping[int, Mask]) -> Mask:
 
 
 def _box(elements: Mask, program: TileProgram, operand: int) -> Mask:
-    """A view of the elements of an operand's box."""
+    """The operand's box as a view of `elements`."""
     shape, strides = program.shape[operand].tolist(), program.strides[operand].tolist()
     steps = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
     begin = int(program.offset[operand])
@@ -65,7 +65,7 @@ def _box(elements: Mask, program: TileProgram, operand: int) -> Mask:
 
 
 def _mark_products(program: TileProgram, found: Mask) -> None:
-    """Adds the products with a factor of flagged tiles alone, following the flags in program order."""
+    """Marks in `found` the products with a factor of flagged tiles alone; follows the flags in program order."""
     flags = _Flags(program)
     for row in range(len(program)):
         first, last = int(program.operand_start[row]), int(program.operand_start[row + 1])
@@ -78,7 +78,7 @@ def _mark_products(program: TileProgram, found: Mask) -> None:
 
 
 class _Flags:
-    """Which pieces of each slot are flagged: as large as the smallest element that the buffer is used with."""
+    """The flagged pieces of each slot; a piece is as large as the smallest element of the buffer's operands."""
 
     def __init__(self, program: TileProgram) -> None:
         self._program = program

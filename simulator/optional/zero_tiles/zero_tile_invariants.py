@@ -1,4 +1,4 @@
-"""Invariants of zero tiles in every trace: zeros are followed byte by byte, from the data on."""
+"""Checks the skipped instructions of a trace: follows zeros byte by byte, from the tensors' data on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simulator.units.unit import Mask
 
 
 def violations(audited: Audited) -> Iterator[str]:
-    """Skipped instructions whose data is not zeros: each byte is followed by itself, from the data on.
+    """Yields skipped instructions whose data is not known to be zeros.
 
     A launch from a file, without its data, cannot be checked.
     """

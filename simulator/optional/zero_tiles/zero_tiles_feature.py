@@ -1,4 +1,4 @@
-"""Zero tiles on the hooks of the simulator."""
+"""The feature `zero tiles`: hangs the skipping of zero tiles on the hooks of the simulator."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Cores that differ: figures of their own, in texts and in files, and their shares of the work."""
+"""Cores that differ: their own figures, in texts and in files, and their shares of the work."""

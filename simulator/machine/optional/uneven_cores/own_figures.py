@@ -1,6 +1,6 @@
 """The figures that cores have of their own, a table for each core: `[[cores]]` of a machine file, or a list in Python.
 
-A machine keeps them as a text: "1: clock_ratio=0.5 systolic_rows=64".
+A machine keeps these tables as a text: "1: clock_ratio=0.5 systolic_rows=64".
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ OWN = ("systolic_rows", "systolic_columns", "vector_lanes", "vector_alus", CLOCK
 """The figures that cores may have of their own."""
 
 _CORE = re.compile(r"[0-9]{1,6}")
-"""The number of a core."""
+"""Matches the number of a core."""
 
 _FASTEST = 1_000_000
-"""The largest factor between the machine's clock and a core's, either way: sums of its cycles stay exact."""
+"""The largest factor between the machine's clock and a core's, either way, with which sums of cycles stay exact."""
 
 
 HELD_IN = ("cores", "core_figures")
-"""The figures that hold a list of cores."""
+"""The flat names of the two figures that hold a list of cores."""
 
 
 def figures_of(machine: str, cores: Sequence[object]) -> dict[str, Figure]:
-    """These figures, for a list of tables with flat names, one table a core."""
+    """The figures `HELD_IN` for a list of tables with flat names, one table per core."""
     if not cores:
         raise MachineError(
             f"machine {machine!r}: cores = []: the list is empty; expected a number, or a table for each core, which "
@@ -43,7 +43,7 @@ def figures_of(machine: str, cores: Sequence[object]) -> dict[str, Figure]:
 
 
 def _text_of(machine: str, cores: Sequence[object]) -> str:
-    """The figure that a list of tables is kept as, one table a core."""
+    """The text of `core_figures` for a list of tables, one table per core."""
     lines = list[str]()
     for number, own in enumerate(cores):
         if not isinstance(own, Mapping):
@@ -62,7 +62,7 @@ def _text_of(machine: str, cores: Sequence[object]) -> str:
 
 
 def own_figures(machine: MachineRecord) -> list[dict[str, Figure]]:
-    """The figures that each core has instead of the machine's."""
+    """For each core, the figures that it has instead of the machine's."""
     found: list[dict[str, Figure]] = [{} for _ in range(machine.core.count)]
     for line in filter(None, map(str.strip, machine.core.own_figures.split(";"))):
         number, _, told = line.partition(":")
@@ -82,7 +82,7 @@ def own_figures(machine: MachineRecord) -> list[dict[str, Figure]]:
 
 
 def own_figure(told: str, name: str, value: str) -> Figure:
-    """The value of a figure that a core has of its own; `told` is the core and the figure, as the user called it."""
+    """The value of a core's own figure, checked; `told` names the core and the figure in messages."""
     try:
         number = float(value) if name == CLOCK_RATIO else int(value)
     except ValueError:
@@ -97,7 +97,7 @@ def own_figure(told: str, name: str, value: str) -> Figure:
 
 
 def read_cores(where: str, name: str, given: object) -> dict[str, Figure]:
-    """The figures that hold `[[cores]]`."""
+    """The figures `HELD_IN` for `[[cores]]` of a machine file; `where` is the file, `name` the machine's."""
     if not isinstance(given, list):
         raise MachineError(f"{where}: cores = {given!r:.60}: expected [[cores]], a table a core; their count is [core]")
     cores = cast("list[object]", given)
@@ -113,7 +113,7 @@ _OWN = {
 
 
 def _from_table(where: str, core: object) -> dict[str, Figure]:
-    """A core's own figures, by flat names."""
+    """A core's own figures by flat names, from its table in a machine file."""
     if not isinstance(core, dict):
         raise MachineError(f"{where} is {core!r:.60}; expected a table of its own figures")
     found: dict[str, Figure] = {}
@@ -130,7 +130,7 @@ def _from_table(where: str, core: object) -> dict[str, Figure]:
 
 
 def _dotted(table: Mapping[str, object]) -> Iterable[tuple[str, object]]:
-    """`array.rows` for an entry in a table of a table."""
+    """The entries of a table; an entry of an inner table has a key such as `array.rows`."""
     for key, value in table.items():
         if isinstance(value, dict):
             for inner, each in cast("dict[str, object]", value).items():

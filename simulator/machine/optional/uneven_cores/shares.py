@@ -1,12 +1,13 @@
 """Cores that differ: each core's own figures, and its share of the work.
 
-`wb.machine("tpu-v3", cores=[{}, {"systolic_rows": 64, "clock_ratio": 0.5}])` says it, or `[[cores]]` of a machine file,
-and the machine keeps it as a text, which is a figure like any other: "1: clock_ratio=0.5 systolic_rows=64". Queues,
-memory and issue go by the machine's clock; arrays, vector and scalar unit of a core by `clock_ratio` of it. How many
-units a core has is the same for all.
+`wb.machine("tpu-v3", cores=[{}, {"systolic_rows": 64, "clock_ratio": 0.5}])` makes such a machine, as does `[[cores]]`
+of a machine file. The machine keeps the list as a text, which is a figure like any other: "1: clock_ratio=0.5
+systolic_rows=64". Queues, memory and issue run at the machine's clock; arrays, vector and scalar unit of a core at
+`clock_ratio` times this clock. All cores have the same number of units.
 
-Work that is spread over the cores is cut into as many shares as it takes to give each core a whole number of them in
-proportion to the products it adds up in a cycle, as nearly as a sixth of the slowest core's.
+Work for all cores is cut into equal shares. Each core gets a whole number of shares in proportion to its speed, the
+products that it adds up in a cycle. Speeds relative to the slowest core's are rounded to fractions with denominators of
+at most 6.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from simulator.machine.optional.shape import Cores, M, Shape, alike
 from simulator.machine.optional.uneven_cores.own_figures import CLOCK_RATIO, LISTED, own_figures
 
 _MOST_SHARES = 16
-"""Of one core."""
+"""The most shares of one core."""
 
 
 def _of_core(machine: M, own: Mapping[str, Figure]) -> tuple[M, Fraction]:
-    """A machine all of whose cores have these figures, and its clock as a part of the machine's."""
+    """A machine all of whose cores have the figures `own`, and its clock as a part of `machine`'s clock."""
     figures = {**own, "core_figures": ""}
     ratio = Fraction(str(figures.pop(CLOCK_RATIO, 1)))
     return with_figures(machine, figures), ratio
 
 
 def _kinds(machine: M) -> list[tuple[M, Fraction, list[int]]]:
-    """The kinds of cores: for each the machine, its clock ratio, and its cores."""
+    """The kinds of cores: for each kind a machine of such cores, its clock ratio, and the numbers of its cores."""
     if not machine.core.own_figures:
         return alike(machine)
     kinds, own = dict[str, list[int]](), own_figures(machine)
@@ -43,7 +44,7 @@ def _kinds(machine: M) -> list[tuple[M, Fraction, list[int]]]:
 
 
 def _shares(machine: MachineRecord) -> tuple[int, ...]:
-    """The core of each share of the work: the one that would finish it first."""
+    """For each share of the work, the core that would finish it first."""
     if not machine.core.own_figures:
         return tuple(range(machine.core.count))
     speed_of = speeds(machine)
@@ -69,7 +70,11 @@ def speeds(machine: MachineRecord) -> list[Fraction]:
 
 
 def _macs_per_cycle(machine: MachineRecord) -> list[Fraction]:
-    """This and `_fewest_lanes` read only the figures they need: a template is known by the figures that it reads."""
+    """The products that each core adds up in a cycle of the machine's clock, at best.
+
+    This function and `_fewest_lanes` read only the figures they need, since the key of a template has all figures that
+    it reads.
+    """
     return [
         Fraction(str(own.get(CLOCK_RATIO, 1)))
         * machine.array.count
@@ -89,7 +94,7 @@ def _whole(machine: MachineRecord, own: Mapping[str, Figure], name: str) -> int:
 
 
 def _mistakes(machine: MachineRecord) -> Iterator[str]:
-    """Says nothing: reading a core's own figures raises for those that cannot be."""
+    """Yields nothing: reading a core's own figures raises for impossible ones."""
     own_figures(machine)
     return iter(())
 
