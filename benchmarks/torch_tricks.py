@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -124,20 +124,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         for name in PROGRAMS:
             in_a_process(name, "none", folder)
-        for _ in range(options.repeats):
+        for repeat in range(options.repeats):
             for name in PROGRAMS:
                 for patch in ("none", "whole", *options.only):
                     seconds.setdefault((name, patch), []).append(in_a_process(name, patch, folder))
-    print(f"{'milliseconds saved by':<56}" + "".join(f"{name:>12}" for name in PROGRAMS))
-    for patch in ("whole", *options.only):
-        saved = [
-            statistics.median(
-                without - whole for without, whole in zip(seconds[name, patch], seconds[name, "none"], strict=True)
-            )
-            for name in PROGRAMS
-        ]
-        print(f"{patch:<56}" + "".join(f"{1000 * each:>12.0f}" for each in saved))
+            print(f"after {repeat + 1} of {options.repeats} repeats")
+            _show(seconds, ("whole", *options.only))
     return 0
+
+
+def _show(seconds: Mapping[tuple[str, str], Sequence[float]], patches: Sequence[str]) -> None:
+    """Prints the medians so far, so that a run that is ended early has a result."""
+    print(f"{'milliseconds saved by':<56}" + "".join(f"{name:>12}" for name in PROGRAMS))
+    for patch in patches:
+        pairs = [zip(seconds[name, patch], seconds[name, "none"], strict=True) for name in PROGRAMS]
+        saved = [statistics.median(without - whole for without, whole in each) for each in pairs]
+        print(f"{patch:<56}" + "".join(f"{1000 * each:>12.0f}" for each in saved), flush=True)
 
 
 if __name__ == "__main__":
