@@ -98,7 +98,7 @@ class Work:
     """For each instruction, True if it is skipped; its row of costs is then zeros."""
     by_part: I64
     """N x 2 x parts: bytes in whole requests that each instruction reads and writes in each part of a divided memory.
-    No rows until the pages are placed: memory/pages.py."""
+    No rows until the pages have places (memory/pages.py)."""
     remote: int = 0
     """The bytes of `by_part` that lie in another part than the core's own."""
 
