@@ -214,7 +214,8 @@ def test_more_than_fits_is_told_by_launch_and_tensor() -> None:
     launches = [Launched("k", matmul_chain(16, 16, 16, 8), (X, WEIGHT, OUT))] * 2
     plan = [Resident("w", WEIGHT, 1024, 0, 1, alone=False), Resident("x", X, 1024, 1, 1, alone=False)]
     run(launches, *plan, machine=MACHINE.with_(common_memory_bytes=2048))
-    with pytest.raises(CommonMemoryFull, match=r"launch 1 \(counted from 0\) needs 2,048 bytes .* has 2,047.*\n- w: 1,024 bytes"):
+    full = r"launch 1 \(counted from 0\) needs 2,048 bytes .* has 2,047.*\n- w: 1,024 bytes"
+    with pytest.raises(CommonMemoryFull, match=full):
         run(launches, *plan, machine=MACHINE.with_(common_memory_bytes=2047))
     with pytest.raises(CommonMemoryFull, match="has none"):
         run(launches, *plan, machine=load_machine("edge-8x8"))
