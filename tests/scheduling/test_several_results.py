@@ -137,3 +137,14 @@ def test_results_that_are_the_same_everywhere_are_made_in_loops_as_long():
     j = wb.trace(function, torch.arange(7, dtype=torch.uint8), machine="edge-8x8")
     assert len(j.lowered.kernels) == 2
     assert j.check().ok
+
+
+@pytest.mark.parametrize("machine", ["edge-8x8", "tpu-v3"])
+def test_a_result_that_is_an_input_is_written_beside_a_reduction(machine: str):
+    """Rounding whole numbers changes none, so that the kernel's result is its input, which it also reduces."""
+
+    def rounded(x: torch.Tensor):
+        whole = torch.round(x)
+        return whole, whole.argmax(2)
+
+    assert wb.trace(rounded, torch.randint(-9, 9, (8, 2, 4, 1)), machine=machine).check().ok

@@ -267,11 +267,18 @@ def _is_written_by_tiles(result: Value, copied: ir.Operation) -> bool:
         op = use.owner.operation
         if op == copied:
             continue
-        users = _linalg_users(op.results[0]) if op.name == "memref.subview" else [op]
+        part = op.results[0] if op.name == "memref.subview" else result
+        users = _linalg_users(part) if op.name == "memref.subview" else [op]
         if not all(user.name.startswith("linalg.") and user.name != "linalg.copy" for user in users):
             return False
-        written = written or bool(users)
+        written = written or _is_written(part)
     return written
+
+
+def _is_written(part: Value) -> bool:
+    """True if a linalg op has this memref as an output; an input of the kernel that is a result too is only read."""
+    uses = [(use.owner.operation, use.operand_number) for use in part.uses]
+    return any(op.name.startswith("linalg.") and access_of(op, place) != Access.READ for op, place in uses)
 
 
 def _same_part(view: Value, whole: Value, other: Value) -> Value:
