@@ -60,7 +60,7 @@ def measure(name: str, how: str, machine: str, clock: str) -> float:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     model, inputs = made(name)
-    now = _processor if clock == "processor" else time.perf_counter
+    now = processor_seconds if clock == "processor" else time.perf_counter
     began = now()
     if how == "dynamo":
         import torch._dynamo
@@ -74,12 +74,17 @@ def measure(name: str, how: str, machine: str, clock: str) -> float:
     return now() - began
 
 
-def _processor() -> float:
+def processor_seconds() -> float:
     """Seconds of the processor so far, with those of children that ended: inductor calls a C++ compiler."""
     return sum(os.times()[:4])
 
 
 def in_a_process(name: str, how: str, machine: str, folder: str, clock: str, root: Path = ROOT) -> float:
+    return printed([__file__, "--measure", name, how, clock, "--machine", machine], folder, root)
+
+
+def printed(command: Sequence[str], folder: str, root: Path = ROOT) -> float:
+    """The number that a script prints last, in a process of one thread whose caches are in the folder."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(root),
@@ -90,7 +95,7 @@ def in_a_process(name: str, how: str, machine: str, folder: str, clock: str, roo
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "",  # or every process compiles the sources again, about a second
     }
-    command = [sys.executable, __file__, "--measure", name, how, clock, "--machine", machine]
+    command = [sys.executable, *command]
     done = subprocess.run(command, env=environment, cwd=root, check=True, capture_output=True, text=True)
     return float(done.stdout.splitlines()[-1])
 

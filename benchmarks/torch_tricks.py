@@ -11,9 +11,7 @@ figures are small beside the noise, which the row `whole` tells, should go.
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +19,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from unittest import mock
+
+from compile import made, printed, processor_seconds
 
 ROOT = Path(__file__).resolve().parent.parent
 PATCHES = (
@@ -44,7 +44,6 @@ PROGRAMS = ("softmax", "bert_layer", "training")
 def traced(name: str) -> Callable[[], object]:
     """Returns a call that traces a program; it is built before the clock starts."""
     import torch
-    from compile import made
 
     def trace(model: Callable[..., object], *inputs: object, train: bool = False) -> object:
         import workbench as wb
@@ -90,23 +89,14 @@ def measure(name: str, patch: str) -> float:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     trace = traced(name)
-    began = sum(os.times()[:4])
+    began = processor_seconds()
     leave_out(patch)
     trace()
-    return sum(os.times()[:4]) - began
+    return processor_seconds() - began
 
 
 def in_a_process(name: str, patch: str, folder: str) -> float:
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "ATEN_WORKBENCH_KERNEL_CACHE": f"{folder}/{name}",
-        "OMP_NUM_THREADS": "1",
-        "PYTHONDONTWRITEBYTECODE": "",
-    }
-    command = [sys.executable, __file__, "--measure", name, patch]
-    done = subprocess.run(command, env=environment, cwd=ROOT, check=True, capture_output=True, text=True)
-    return float(done.stdout.splitlines()[-1])
+    return printed([__file__, "--measure", name, patch], f"{folder}/{name}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

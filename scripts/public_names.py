@@ -12,11 +12,14 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("workbench", "simulator", "templates")
+sys.path.insert(0, str(ROOT))
+
+from scripts.check_house import modules  # noqa: E402 - found from the root, wherever this runs
+
 Definition = ast.ClassDef | ast.FunctionDef
 
 
@@ -30,10 +33,10 @@ def definitions(trees: Sequence[ast.Module]) -> dict[str, list[Definition]]:
     return found
 
 
-def offered(root: Path) -> Iterator[str]:
+def offered(trees: Mapping[str, ast.Module]) -> Iterator[str]:
     """The names of `__all__` of the packages that a person imports."""
     for package in ("workbench", "simulator"):
-        for node in ast.parse((root / package / "__init__.py").read_text(encoding="utf-8")).body:
+        for node in trees[package].body:
             if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
                 yield from ast.literal_eval(node.value)
 
@@ -89,12 +92,9 @@ def documented(root: Path) -> set[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if argv is None else argv
     root = Path(given[0]) if given else ROOT
-    trees = [
-        ast.parse(path.read_text(encoding="utf-8"))
-        for package in PACKAGES
-        for path in sorted((root / package).rglob("*.py"))
-    ]
-    print(*sorted(members(definitions(trees), offered(root)) | flags(trees) | documented(root)), sep="\n")
+    trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in modules(root).items()}
+    every = [*trees.values()]
+    print(*sorted(members(definitions(every), offered(trees)) | flags(every) | documented(root)), sep="\n")
     return 0
 
 

@@ -150,7 +150,11 @@ def test_what_runs_on_the_host_is_told_and_can_be_refused():
 @pytest.mark.parametrize(
     ("options", "error", "told"),
     [
-        ({"machin": "tpu-v3"}, errors.BadOption, "no option 'machin'; its options are machine, on_missing, mapping, "),
+        (
+            {"machin": "tpu-v3"},
+            errors.BadOption,
+            "no option 'machin'; its options are machine, on_missing, mapping, tuned, fusion, prefer",
+        ),
         ({"mapping": "nope.toml"}, errors.WorkbenchError, "mapping='nope.toml': there is no file"),
         ({"tuned": "nope.toml"}, errors.WorkbenchError, "tuned='nope.toml': there is no file"),
         ({"machine": "tpu-v9"}, MachineError, "there is no machine 'tpu-v9'; did you mean 'tpu-v4'"),

@@ -15,7 +15,6 @@ import numpy as np
 
 from simulator.analysis.critical_path import Step, critical_path_of
 from simulator.analysis.machine_roofs import ARRAYS, MEMORY, ROOFS, VECTOR, loads
-from simulator.analysis.memory_use import memory_use_of
 from simulator.tileprogram.barriers import meetings
 from simulator.tileprogram.program import Opcode
 from simulator.trace_record import TraceRecord
@@ -108,10 +107,10 @@ def _waiting(trace: TraceRecord, path: list[Step]) -> list[float]:
 
     Cycles that the latency of the memory or the launch's bytes need anyway are left out.
     """
-    latency, moved = np.zeros(len(trace.kernel_spans)), memory_use_of(trace).requested
+    found, spans = list[float](), trace.kernel_spans
+    latency = np.zeros(len(spans))
     for step in path:
         latency[step.launch] += step.cycles if _is_latency(step.what) else 0
-    found, spans = list[float](), trace.kernel_spans
     for place, launched, rows in trace.programs():
         _, begin, end = spans[place]
         if end == begin:
@@ -121,6 +120,6 @@ def _waiting(trace: TraceRecord, path: list[Step]) -> list[float]:
             came = trace.issue[rows.start + np.array(meeting)]
             waits += float(came.max() - came.mean())
         taken = end - begin
-        beyond = taken - float(moved[rows].sum()) / float(trace.machine.bus_bytes_per_cycle)
+        beyond = taken - float(trace.requested[rows].sum()) / float(trace.machine.bus_bytes_per_cycle)
         found.append(max(0.0, min(waits * (1 - latency[place] / taken), beyond)))
     return found

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from simulator.records.spans import HostCall
 from simulator.tileprogram.program import I64, Access, Space, TileProgram
 from simulator.tileprogram.slot_fillings import Fillings, fillings
 from simulator.trace_record import TraceRecord
@@ -38,7 +37,7 @@ def lifetimes(trace: TraceRecord) -> Iterator[tuple[Fillings, list[Lifetime]]]:
     trace.check_has_programs(_WHY)
     known = dict[int, Fillings]()
     for number, launched in enumerate(trace.launches):
-        key = id(launched if isinstance(launched, HostCall) else launched.program)
+        key = id(launched.program)
         found = lifetimes_of(trace, number, known.get(key))
         known[key] = found[0]
         yield found

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -201,22 +202,17 @@ def parse_memory(name: str, text: str) -> Memory:
     for key in known:
         if len(origins.kinds(key)) != 1:
             raise MachineError(f"memory {name!r}: {key} needs a source, or a place in `assumed`, and not both")
-    _raise(name, _mistakes(table))
     sources = tuple(sorted(origins.sources.items()))
     memory = Memory(name=name, assumed=origins.assumed, sources=sources, **table)  # pyright: ignore[reportArgumentType]
-    _raise(name, _too_few_cycles(memory))
+    check_memory(memory)
     return memory
 
 
 def check_memory(memory: Memory) -> None:
-    """Raises for a saved memory that no memory file could have described."""
-    _raise(memory.name, _mistakes({key: getattr(memory, key) for key in figure_names()}))
-    _raise(memory.name, _too_few_cycles(memory))
-
-
-def _raise(name: str, mistakes: Iterator[str]) -> None:
-    for mistake in mistakes:
-        raise MachineError(f"memory {name!r}: {mistake}")
+    """Raises for a memory that no memory file could have described."""
+    figures = {key: getattr(memory, key) for key in figure_names()}
+    for mistake in chain(_mistakes(figures), _too_few_cycles(memory)):
+        raise MachineError(f"memory {memory.name!r}: {mistake}")
 
 
 def _too_few_cycles(memory: Memory) -> Iterator[str]:

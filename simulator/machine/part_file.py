@@ -28,11 +28,10 @@ from simulator.machine.figure_places import FLAT_NAMES, PARTS, PLACES, Figure
 from simulator.machine.figures import check_figure
 from simulator.machine.file_figures import FileFigures, Origins, Table, check_named, figure_of, origins_in
 from simulator.machine.optional.shape_table import LISTED
-from simulator.machine.provenance import OVERRIDE, Provenance
+from simulator.machine.provenance import KINDS, OVERRIDE, Provenance
 
 VERSION = 1
 
-_PROVENANCE = ("assumed", "fitted", "sources")
 _HEAD = ("version", "base")
 _LISTS = {listed.key: listed for listed in LISTED}
 _TOP = tuple(field for part, field in FLAT_NAMES if not part and field != "name")
@@ -45,12 +44,12 @@ def read_parts(where: str, name: str, table: Table) -> FileFigures:
         raise MachineError(f"{where}: base = {base!r} is no name of a machine")
     _check_head(where, table)
     figures: dict[str, Figure] = {}
-    by_kind: dict[str, list[str]] = {kind: [] for kind in _PROVENANCE}
+    by_kind: dict[str, list[str]] = {kind: [] for kind in KINDS}
     texts: dict[str, str] = {}
     for part in ("", *PARTS):
         section = _section(where, part, table)
         at = f"{where}: [{part}]" if part else where
-        origins = origins_in(at, *(section.get(key, {} if key != "assumed" else []) for key in _PROVENANCE))
+        origins = origins_in(at, *(section.get(key, {} if key != "assumed" else []) for key in KINDS))
         own = _figures_of(where, part, section)
         flat_names: dict[str, tuple[str, ...]] = {field: (flat,) for field, flat in own.items()}
         figures |= {flat: cast(Figure, section[field]) for field, flat in own.items()}
@@ -82,7 +81,7 @@ def _section(where: str, part: str, table: Table) -> Table:
 
 def _check_head(where: str, table: Table) -> None:
     """Raises for unknown keys above all tables."""
-    known = (*_HEAD, *_TOP, *_PROVENANCE, *_LISTS, *PARTS)
+    known = (*_HEAD, *_TOP, *KINDS, *_LISTS, *PARTS)
     for key, value in table.items():
         if key in known:
             continue
@@ -100,7 +99,7 @@ def _figures_of(where: str, part: str, section: Table) -> dict[str, str]:
     fields = [field for each, field in FLAT_NAMES if each == part]
     found: dict[str, str] = {}
     for key, value in section.items():
-        if key in _PROVENANCE or (not part and key in _LISTS):
+        if key in KINDS or (not part and key in _LISTS):
             continue
         if key not in fields:
             raise MachineError(f"{where}: [{part}] has no figure {key!r}{_instead(key, fields)}")

@@ -8,7 +8,7 @@ assumed     chosen, because nobody published it
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 OVERRIDE = "override"
 """The source of a figure that was replaced."""
@@ -53,3 +53,7 @@ class Provenance:
         """This provenance after these figures were replaced: their source is `OVERRIDE`."""
         changed = {name: OVERRIDE for name in names}
         return self.without(changed).joined(Provenance.of((), {}, changed))
+
+
+KINDS = tuple(field.name for field in fields(Provenance))
+"""The ways to say where a figure comes from: `assumed`, `fitted`, `sources`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -128,7 +129,7 @@ class Launched:
     one dim. Empty if all tensors lie row after row."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HostCall:
     """One step on the host between two kernels: the bytes to the host, its operations there, and the bytes back."""
 
@@ -142,7 +143,7 @@ class HostCall:
     def addresses(self) -> tuple[int, ...]:
         return ()
 
-    @property
+    @cached_property
     def program(self) -> TileProgram:
         """A program of three instructions, so that a trace has spans for the way there, the work, and the way back."""
         made = ProgramBuilder(self.kernel, ops=[OpInfo("host", 0, ())], origin_names=[self.kernel])

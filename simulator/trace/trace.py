@@ -15,7 +15,18 @@ from simulator.errors import FileFormatError, InvariantViolation
 from simulator.files import versioned_files
 from simulator.machine.machine import Machine
 from simulator.optional.feature_table import FeatureArguments
-from simulator.records.spans import HOST_UNIT, TOTALS, WAITS, Cause, HostCall, Launched, SpanTable, Statistics, Via
+from simulator.records.spans import (
+    CAUSES,
+    HOST_UNIT,
+    TOTALS,
+    WAITS,
+    Cause,
+    HostCall,
+    Launched,
+    SpanTable,
+    Statistics,
+    Via,
+)
 from simulator.tileprogram.program import I32, I64, Opcode, TileProgram
 from simulator.trace import trace_file
 from simulator.trace_record import TraceRecord
@@ -122,7 +133,7 @@ def assemble(
         "waits": [each.waits for each in ran],
         "met": [each.met for each in ran],
     }
-    widths = {"waits": (WAITS,), "met": (len(Cause),)}
+    widths = {"waits": (WAITS,), "met": (CAUSES,)}
     return Trace(
         machine=machine,
         kernels=tuple(launched.kernel for launched in launches),

@@ -10,7 +10,7 @@ from simulator.errors import FileFormatError, MachineError
 from simulator.files import typed_records, versioned_files
 from simulator.machine.dram_file import Memory, check_memory, is_file
 from simulator.machine.machine import Machine, machine_from
-from simulator.machine.provenance import Provenance
+from simulator.machine.provenance import KINDS, Provenance
 from simulator.machine.topology import topology
 from simulator.records.spans import CAUSES, CHANNEL_COUNTERS, CHANNEL_CYCLES, TOTALS, WAITS
 from simulator.trace_record import TraceRecord
@@ -28,7 +28,7 @@ def pack(trace: TraceRecord) -> bytes:
     header = {
         "machine": {
             "figures": machine.figures(),
-            **{kind: getattr(machine, kind) for kind in _PROVENANCE},
+            **{kind: getattr(machine, kind) for kind in KINDS},
             "memory": dataclasses.asdict(machine.own_memory) if machine.own_memory else None,
         },
         "kernels": trace.kernels,
@@ -37,15 +37,12 @@ def pack(trace: TraceRecord) -> bytes:
     return versioned_files.pack(FORMAT, VERSION, header, {name: getattr(trace, name) for name in DTYPES})
 
 
-_PROVENANCE = tuple(field.name for field in dataclasses.fields(Provenance))
-
-
 def _machine(told: dict[str, Any]) -> Machine:
     """The machine that a header describes. Raises unless a memory is there exactly if `dram_timing` names a file."""
     memory = cast("Memory | None", typed_records.value(Memory | None, told["memory"], "memory"))
     if memory:
         check_memory(memory)
-    provenance = typed_records.record(Provenance, {kind: told[kind] for kind in _PROVENANCE})
+    provenance = typed_records.record(Provenance, {kind: told[kind] for kind in KINDS})
     machine = machine_from(told["figures"], provenance, memory=memory)
     timing = machine.dram.timing
     if memory and not is_file(timing):

@@ -107,7 +107,7 @@ def _cycles(part: Part, owner: I64, here: I64) -> tuple[I64, I64]:
     busy, one = work(_sums(rows, owner, count), total), work(_sums(rows, owner, ones), each)
     pace = np.maximum(busy, held(_sums(rows, owner, count * latency)))
     pace_of_one = np.maximum(one, held(_sums(rows, owner, latency)))
-    alone, distance = np.maximum(chain, pace_of_one), _distance(program)
+    alone, distance = np.maximum(chain, pace_of_one), _distance(program, owner, here)
     in_turn = np.where(distance > 0, -(-points // np.maximum(distance, 1)) * alone, 0)
     whole = np.maximum(busy + np.maximum(loads, stores), np.maximum(alone + pace - pace_of_one, in_turn))
     own_busy = -(-busy * ratio.denominator // ratio.numerator)
@@ -134,12 +134,11 @@ def _latency(counts: Sequence[int], machine: Machine) -> int:
     return plain * machine.vector.alu_latency_cycles + counts[OpClass.SPECIAL] * machine.vector.special_latency_cycles
 
 
-def _distance(program: TileProgram) -> I64:
+def _distance(program: TileProgram, owner: I64, here: I64) -> I64:
     """The least number of iterations after which a loop reads an element that it wrote; 0 if it never does.
 
     A write and a read of the same stride are compared exactly, others by their first and last byte.
     """
-    owner, here = _operands(program)
     nearest = np.full(len(program), np.iinfo(np.int64).max)
     most = int(np.diff(program.operand_start).max(initial=0))
     for apart in range(1, most):

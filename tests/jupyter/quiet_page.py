@@ -10,16 +10,16 @@ from playwright.sync_api import Browser, Page
 
 from tests.browser.lab import patient
 
-PIXELS = "Canvas2D: Multiple readback operations using getImageData"
-"""The browser says so where a test itself reads pixels."""
-
 
 @contextlib.contextmanager
-def quiet_page(browser: Browser, *, width: int = 1280, height: int = 1000, **options: Any) -> Iterator[Page]:
-    """A new page, closed at the end; then its console has to be empty, and no script may have failed."""
+def quiet_page(
+    browser: Browser, *, width: int = 1280, height: int = 1000, ignored: tuple[str, ...] = (), **options: Any
+) -> Iterator[Page]:
+    """A new page, closed at the end; then its console has to be empty but for `ignored` beginnings, and no script may
+    have failed."""
     page = patient(browser.new_page(viewport={"width": width, "height": height}, **options))
     wrong = list[str]()
-    page.on("console", lambda message: None if message.text.startswith(PIXELS) else wrong.append(message.text))
+    page.on("console", lambda message: None if message.text.startswith(ignored) else wrong.append(message.text))
     page.on("pageerror", lambda error: wrong.append(str(error)))
     yield page
     assert wrong == [], wrong

@@ -64,9 +64,13 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+PIXELS = ("Canvas2D: Multiple readback operations using getImageData",)
+"""The browser says so, as the test itself reads pixels."""
+
+
 @pytest.fixture(params=[800, 1280])
 def page(request: pytest.FixtureRequest, chromium_browser: Browser, written: Path) -> Iterator[Page]:
-    with quiet_page(chromium_browser, width=request.param) as made:
+    with quiet_page(chromium_browser, width=request.param, ignored=PIXELS) as made:
         made.add_init_script(_CATCH)
         made.goto(written.as_uri())
         made.wait_for_selector(".wb-timeline canvas")

@@ -229,18 +229,12 @@ NEITHER = frozenset(
         "native_group_norm",
         "_fused_rms_norm",
         "_weight_norm_interface",
-        "native_batch_norm_backward",
-        "native_layer_norm_backward",
-        "native_group_norm_backward",
-        "_fused_rms_norm_backward",
-        "_weight_norm_interface_backward",
         "argsort",
         "msort",
         "median",
         "kthvalue",
         "cdist",
         "_cdist_forward",
-        "_cdist_backward",
         "linalg_cross",
     ]
 )
@@ -253,7 +247,8 @@ def overloads() -> set[str]:
     scans = {item.overload for item in DEFAULT.now() if item.overload.split(".")[1].find("cum") >= 0}
     families = ("activations", "arithmetic", "reductions", "normalisation")
     formulas = {name for family in families for name in of_family(family)}
-    made_of_others = {name for name in formulas if name.split(".")[1] not in NEITHER}
+    packets = {name: name.split(".")[1] for name in formulas}
+    made_of_others = {name for name, op in packets.items() if op not in NEITHER and not op.endswith("_backward")}
     return registered | scans | automatic_route.POINTWISE | automatic_route.REDUCTION | made_of_others
 
 

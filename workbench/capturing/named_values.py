@@ -80,7 +80,7 @@ class Named:
     optimizers: dict[int, tuple[str, Callable[[], object]]] = field(
         default_factory=dict[int, tuple[str, "Callable[[], object]"]]
     )
-    """As in `Reachable`; also optimizers that only hooks name."""
+    """Optimizers by `id`, as in `Reachable`; also those that only hooks name."""
     owners: dict[int, Owner] = field(default_factory=dict[int, Owner])
     arrays: dict[str, Any] = field(default_factory=dict[str, Any])
     iterators: dict[str, Iterator[object]] = field(default_factory=dict[str, "Iterator[object]"])

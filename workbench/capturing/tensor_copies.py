@@ -234,6 +234,7 @@ def _equal(one: Any, other: Any) -> bool:
 _SURROUNDINGS: tuple[tuple[str, Callable[[], Any], Callable[[Any], object]], ...] = (
     ("the state of PyTorch's random generator", torch.get_rng_state, torch.set_rng_state),
     ("the state of Python's random generator", random.getstate, random.setstate),
-    ("the state of numpy's random generator", np.random.get_state, np.random.set_state),
+    # numpy loads its random generators when they are first asked for
+    ("the state of numpy's random generator", lambda: np.random.get_state(), lambda state: np.random.set_state(state)),
     ("PyTorch's default type", torch.get_default_dtype, torch.set_default_dtype),
 )

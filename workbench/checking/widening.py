@@ -219,8 +219,9 @@ class Wide(TorchDispatchMode):
     ) -> object:
         """Computes the results of ops on whole numbers, or without operands, wide from the start, and not rounded to
         the default type."""
-        floats = (each for each in tensors_in((args, kwargs)) if each.is_floating_point() or each.is_complex())
-        if self.wide != torch.float64 or any(True for _ in floats):
+        if self.wide != torch.float64 or any(
+            each.is_floating_point() or each.is_complex() for each in tensors_in((args, kwargs))
+        ):
             return made
         try:
             if any(argument.name == "dtype" for argument in schema_of_op(func).arguments):

@@ -157,8 +157,13 @@ def _decode_record(kind: type[T], data: Any, where: str) -> T:
         unknown, missing = sorted(fields.keys() - known.keys()), sorted(known.keys() - fields.keys())
         raise RecordFormatError(f"{where}: not a {kind.__name__} (unknown: {unknown}, missing: {missing})")
     hints = _hints(kind)
-    parts = {name: value for name, value in fields.items() if "apart" not in known[name].metadata}
-    return kind(**fields | {name: decode(hints[name], value, f"{where}.{name}") for name, value in parts.items()})
+    apart = {field.name for field in known.values() if "apart" in field.metadata}
+    return kind(
+        **{
+            name: value if name in apart else decode(hints[name], value, f"{where}.{name}")
+            for name, value in fields.items()
+        }
+    )
 
 
 def _decode_union(kinds: tuple[Any, ...], data: Any, where: str) -> Any:

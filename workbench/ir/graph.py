@@ -300,6 +300,11 @@ class AtenGraph:
     host_work: tuple[HostWork, ...] = ()
     """The operators that PyTorch computed between graphs when the call was traced."""
 
+    @property
+    def paths(self) -> dict[str, str]:
+        """Input -> its name as the user would write it."""
+        return {item.value: item.path for item in self.inputs}
+
     def node(self, name: str) -> Node:
         for node in self.nodes:
             if node.name == name:

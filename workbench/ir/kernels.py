@@ -254,7 +254,7 @@ class Mapping:
     buffers: int
     cores: dict[str, int]
     reason: str
-    """Why the heuristic chose the mapping, or `user`."""
+    """The reason for which the heuristic chose the mapping, or `user`."""
     spread: str = ""
     """The work of the machine's cores, and why some of them do nothing; empty on a machine of one core."""
 
@@ -355,7 +355,7 @@ class Residence:
     """Bytes of DRAM traffic that the residence saves, or would save."""
     reason: str = ""
     refused: str = ""
-    """Why the tensor cannot be resident on any machine; empty if it can."""
+    """The reason for which the tensor cannot be resident on any machine; empty if it can."""
 
     @property
     def saved(self) -> int:

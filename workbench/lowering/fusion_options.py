@@ -24,11 +24,11 @@ UserFusion: TypeAlias = str | FusionOptions | Sequence[tuple[str, str]] | None
 _FORMS = "expected 'none', {'off': [rules], 'apart': [(node, node)]}, or a list of pairs of nodes to keep apart"
 
 
-def choice_of(fusion: object, children: Mapping[str, Sequence[str]], rewrites: Collection[str] = ()) -> Choice:
-    """The choice that a user's `fusion` means. `children` has the nodes for each name that a user may use; `rewrites`
-    are the names of patterns and graph passes, which the option may also turn off."""
+def choice_of(fusion: object, off: frozenset[str], children: Mapping[str, Sequence[str]]) -> Choice:
+    """The choice that a user's `fusion` means; `off` are its `rules_off`, and `children` has the nodes for each name
+    that a user may use."""
     check_form(fusion)
-    return Choice(rules_off(fusion, rewrites), _pairs(_apart(fusion), children))
+    return Choice(off, _pairs(given_apart(fusion), children))
 
 
 def check_form(fusion: object) -> None:
@@ -45,7 +45,7 @@ def check_form(fusion: object) -> None:
     for key, given in options.items():
         if not isinstance(given, Iterable) or (key == "apart" and isinstance(given, str)):
             raise FusionError(f"fusion has {key!r}: {given!r:.60}: {_FORMS}")
-    for item in _apart(cast(object, fusion)):
+    for item in given_apart(cast(object, fusion)):
         pair = cast("Sequence[object]", item) if isinstance(item, tuple | list) else ()
         if len(pair) != 2 or not all(isinstance(name, str) for name in pair):
             raise FusionError(f"{item!r:.60} is no pair of nodes: {_FORMS}")
@@ -57,7 +57,7 @@ def _off(fusion: object) -> Iterable[object]:
     return [off] if isinstance(off, str) else cast("Iterable[object]", off) if isinstance(off, Iterable) else ()
 
 
-def _apart(fusion: object) -> Iterable[object]:
+def given_apart(fusion: object) -> Iterable[object]:
     """The pairs that a user keeps apart, as given; their form may be wrong."""
     given = cast("Mapping[str, object]", fusion).get("apart", ()) if isinstance(fusion, Mapping) else fusion
     return () if isinstance(given, str) or not isinstance(given, Iterable) else cast("Iterable[object]", given)
@@ -80,9 +80,8 @@ def rewrites_off(fusion: object, patterns: Collection[str], passes: Collection[s
 
 def pairs_apart(fusion: object) -> frozenset[frozenset[str]]:
     """The names in the pairs that a user keeps apart."""
-    pairs = (
-        frozenset(map(str, cast("Iterable[object]", pair))) for pair in _apart(fusion) if isinstance(pair, tuple | list)
-    )
+    given = (cast("Iterable[object]", pair) for pair in given_apart(fusion) if isinstance(pair, tuple | list))
+    pairs = (frozenset(map(str, pair)) for pair in given)
     return frozenset(pair for pair in pairs if len(pair) == 2)
 
 

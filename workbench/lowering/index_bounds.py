@@ -81,7 +81,7 @@ _OF_64_BITS: Final = {
 
 def check_index_types(graph: AtenGraph) -> None:
     """Raises `IndexType` for labels and indices of a type that PyTorch refuses on real data."""
-    paths = {item.value: item.path for item in graph.inputs}
+    paths = graph.paths
     for node in graph.nodes:
         argument = _OF_64_BITS.get(node.op.split(".")[1]) if node.op.startswith("aten.") else None
         index = arguments(node)[argument] if argument else None
@@ -94,7 +94,7 @@ def check_traced(
 ) -> None:
     """Raises `IndexOutOfRange` if a traced index is out of range."""
     known = {numbers.value: numbers for numbers in graph.numbers}
-    paths = {item.value: item.path for item in graph.inputs}
+    paths = graph.paths
     for bound in (bound for kernel in kernels for bound in kernel.bounds):
         owner = bases.get(bound.value, bound.value)
         if owner not in known:

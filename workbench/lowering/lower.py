@@ -108,7 +108,7 @@ def lower(
     work.drop_dead()
     work.place_views(copies=COPY_AT_ITS_MAKER in off)
     compute = tuple(item.node for item in work.items if item.route != "view")
-    choice = choice_of(fusion, work.named(whole.together), rewrites)
+    choice = choice_of(fusion, off, work.named(whole.together))
     bases = {view.value: view.base for view in work.views}
     grouping = Grouping(compute, work.types, frozenset(work.kept()), work.classes(), choice, room, bases)
     kernels = _kernels(grouping, work)

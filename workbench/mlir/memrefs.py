@@ -141,15 +141,15 @@ def memref_behind(value: Value) -> Value | None:
     return None
 
 
-def users_of(value: Value) -> list[ir.Operation]:
-    """The ops that access a memref's bytes, directly or through views."""
-    found: list[ir.Operation] = []
+def uses_of(value: Value) -> list[tuple[ir.Operation, int]]:
+    """The ops that access a memref's bytes, directly or through views, each with the number of the operand."""
+    found: list[tuple[ir.Operation, int]] = []
     for use in value.uses:
         op = use.owner.operation
         if op.name.startswith("memref.") and len(op.results) and op.name != "memref.load":
-            found += users_of(op.results[0])
+            found += uses_of(op.results[0])
         elif op.name != "memref.dealloc":
-            found.append(op)
+            found.append((op, use.operand_number))
     return found
 
 
@@ -183,9 +183,9 @@ def in_dram(value: Value) -> Value | None:
     """The DRAM tensor that a value is read from or written to; None for a value between two ops."""
     if isinstance(value.type, ir.MemRefType):
         return value
-    if (op := maker(value, "bufferization.to_tensor")) is not None:
-        return op.operands[0]
     op = maker(value)
+    if op is not None and op.name == "bufferization.to_tensor":
+        return op.operands[0]
     if op is not None and op.name.startswith("linalg.") and len(op.results):
         start = op.operands[segments(op)[0] + place_of_result(op, value)]
         if (place := in_dram(start)) is not None:

@@ -112,14 +112,14 @@ class Payload:
         return self.ops[-1]
 
     @property
-    def accesses(self) -> tuple[Access, ...]:
+    def accesses(self) -> Iterator[Access]:
         """The operands of all ops."""
-        return tuple(access for op in self.ops for access in op.accesses)
+        return (access for op in self.ops for access in op.accesses)
 
     @property
     def made(self) -> frozenset[str]:
         """The values that the kernel's ops make."""
-        return frozenset(access.value for op in self.ops for access in op.accesses if access.is_output)
+        return frozenset(access.value for access in self.accesses if access.is_output)
 
     @property
     def widest_bytes(self) -> int:

@@ -48,13 +48,12 @@ def get(name: str, *, size: str = "small") -> Example:
         )
     if size not in SIZES:
         raise BadOption(f"size={size!r} of the model {name} is unknown; expected 'small' or 'full'")
-    seeded = importlib.import_module("workbench.models.seeded")
-    with seeded.seeded():
-        if name in _OF_TRANSFORMERS:
-            made = importlib.import_module("workbench.models.of_transformers").example(name, full=size == "full")
-        else:
-            made = importlib.import_module(f"workbench.models.shipped.{name}").example(full=size == "full")
-        return cast("Example", made)
+    if name in _OF_TRANSFORMERS:
+        make = partial(importlib.import_module("workbench.models.of_transformers").example, name)
+    else:
+        make = importlib.import_module(f"workbench.models.shipped.{name}").example
+    with importlib.import_module("workbench.models.seeded").seeded():
+        return cast("Example", make(full=size == "full"))
 
 
 def _listed() -> str:

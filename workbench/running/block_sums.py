@@ -18,7 +18,17 @@ from typing import Any, Final
 from torch_mlir import ir
 from torch_mlir.dialects import arith, memref
 
-from workbench.mlir.bindings import DYNAMIC_EXTENT, Index, Value, block_of, owner_of, segments, shape_of
+from workbench.mlir.bindings import (
+    DYNAMIC_EXTENT,
+    Index,
+    Value,
+    block_of,
+    integer,
+    owner_of,
+    replace_op,
+    segments,
+    shape_of,
+)
 from workbench.mlir.index_arithmetic import as_value, scf_loop
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators
 from workbench.mlir.linalg_ops import end_body, generic, generic_with_body
@@ -188,14 +198,13 @@ class _Block:
         for each in list(self.op.regions[0].blocks[0].operations):
             if each.operation.name != "linalg.index":
                 continue
-            dim = ir.IntegerAttr(each.operation.attributes["dim"]).value
+            dim = integer(each.operation, "dim")
             start = self.stretches[dim].start
             place = as_value(start)
             if dim in loops:
                 with ir.InsertionPoint(each.operation):
                     place = arith.AddIOp(linalg.IndexOp(loops.index(dim)).result, place).result
-            each.operation.results[0].replace_all_uses_with(place)
-            each.operation.erase()
+            replace_op(each.operation, place)
 
 
 def _entry(op: ir.Operation) -> ir.Block:

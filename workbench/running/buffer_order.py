@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from torch_mlir import ir
 
 from workbench.ir.graph import row_major
-from workbench.mlir.bindings import DYNAMIC_STRIDE, Value, kept_axes, maker, shape_of, subview_groups
+from workbench.mlir.bindings import DYNAMIC_STRIDE, Value, kept_axes, maker, replace_op, shape_of, subview_groups
 from workbench.mlir.context import operations
 from workbench.mlir.linalg_loops import axis_loops, indexing_maps, is_opened, iterators, product_loops
 from workbench.mlir.memrefs import recast, root_of, subview
@@ -170,8 +170,7 @@ def _retype(value: Value) -> None:
         dropped = _first_alike(strides, sizes, [axis for axis in range(len(sizes)) if axis not in kept_axes(op)])
         with op.context, op.location, ir.InsertionPoint(op):
             made = subview(value, offsets, sizes, dropped, [step for step in steps if isinstance(step, int)])
-        op.results[0].replace_all_uses_with(made)
-        op.erase()
+        replace_op(op, made)
         _retype(made)
 
 

@@ -16,7 +16,7 @@ from torch_mlir import ir
 
 from workbench.ground.environment.processor import Processor
 from workbench.ground.errors import PassError, Problem
-from workbench.mlir.bindings import Value
+from workbench.mlir.bindings import Value, replace_op
 from workbench.mlir.context import operations
 
 _MOVES: Final = frozenset({
@@ -63,8 +63,7 @@ def _legalise(op: ir.Operation, kinds: set[ir.Type], name: str) -> None:
         for place, value in wide.items():
             op.operands[place] = value
     if op.name == "llvm.fpext" and isinstance(op.results[0].type, ir.F32Type):
-        op.results[0].replace_all_uses_with(op.operands[0])
-        op.erase()
+        replace_op(op, op.operands[0])
     elif gives:
         _narrow_result(op)
 
@@ -80,8 +79,7 @@ def _narrow_result(op: ir.Operation) -> None:
     for user, place in users:
         user.operation.operands[place] = rounded
     if op.name == "llvm.fptrunc":  # from f32: doubles were rounded to f32 before
-        result.replace_all_uses_with(op.operands[0])
-        op.erase()
+        replace_op(op, op.operands[0])
 
 
 def _kept_as_integers(op: ir.Operation, kinds: set[ir.Type]) -> None:

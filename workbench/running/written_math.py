@@ -17,7 +17,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, math
 
 from workbench.ground.environment.processor import Processor
-from workbench.mlir.bindings import Value
+from workbench.mlir.bindings import Value, replace_op
 from workbench.mlir.context import operations
 
 _SHIFT: Final = 12582912.0
@@ -39,8 +39,7 @@ def write_math(module: ir.Module, target: Processor) -> None:
             given = op.operands[0] if kind == single else arith.ExtFOp(single, op.operands[0]).result
             made = _WRITTEN[op.name](given)
             made = made if kind == single else arith.TruncFOp(kind, made).result
-        op.results[0].replace_all_uses_with(made)
-        op.erase()
+        replace_op(op, made)
 
 
 def _exp(x: Value) -> Value:

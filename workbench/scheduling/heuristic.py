@@ -156,7 +156,7 @@ def _vector_tile(payload: Payload, machine: Machine, demand: Demand, steps: int,
     """
     tile = {dim: extent if whole and dim in payload.reduced else 1 for dim, extent in payload.dims.items()}
     goal = max(math.prod(payload.dims.values()) // steps, machine.vector_elements(payload.widest_bytes))
-    for dim in _growth_order(payload, machine, whole):
+    for dim in _growth_order(payload, whole):
         extent = payload.dims[dim]
         room = max(1, goal // max(1, math.prod(tile.values()) // tile[dim]))
         whole_vectors = _round_to(room, _packed(dim, tile, payload, machine), extent)
@@ -164,7 +164,7 @@ def _vector_tile(payload: Payload, machine: Machine, demand: Demand, steps: int,
     return tile
 
 
-def _growth_order(payload: Payload, machine: Machine, whole: bool) -> list[str]:
+def _growth_order(payload: Payload, whole: bool) -> list[str]:
     """The dims in which a tile grows, innermost first, so that DRAM is read in long runs; reduced dims come last, so
     that a split reduction fills the lanes with rows."""
     fixed = {*outermost(payload), *(payload.reduced if whole else ())}

@@ -63,6 +63,7 @@ class Space:
 def mapping_space(payload_with: Callable[[int], Payload], machine: Machine, today: Mapping) -> Space:
     """The space of a kernel; it always contains `today`, the current mapping. `payload_with` returns the payload that a
     mapping with a number of slots tiles."""
+    payload_with = functools.cache(payload_with)
     found, ladder = _found(payload_with, machine)
 
     @functools.cache

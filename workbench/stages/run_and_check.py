@@ -171,7 +171,7 @@ class Computing:
             else:
                 after = {slot.value: value for slot, value in zip(graph.inputs, values, strict=True)}
                 got = run_graph.Executed(self._native(stage).run(values), {name: after[name] for name in changed})
-        paths = {slot.value: slot.path for slot in graph.inputs}
+        paths = graph.paths
         made = [(name, name, tensor) for name, tensor in zip(graph.outputs, got.outputs, strict=True)]
         made += [(paths[name], name, got.mutated[name]) for name in changed]
         return [tensor_comparison.Pair(shown, tensor, graph.types[name]) for shown, name, tensor in made], answers

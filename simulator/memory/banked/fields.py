@@ -39,7 +39,7 @@ class Clock(IntEnum):
     entry, and for each list the number of its requests (`COUNT`) and of its runs (`RUNS`)."""
 
     NOW, WAKE, NEXT_REFRESH, REFRESHING, DRAINS, TURN, FREE, COUNT = range(channel_time.SPENT, channel_time.SPENT + 8)
-    RUNS = channel_time.SPENT + 7 + LISTS
+    RUNS = COUNT + LISTS
 
 
 class Counter(IntEnum):

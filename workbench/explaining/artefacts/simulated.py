@@ -158,7 +158,7 @@ class Simulated(Handle["Trace"]):
         """One row a tensor in DRAM, on a machine of several chiplets: its placement, the number of its pages on each
         chiplet, and the bytes requested by the same chiplet (local) and by others (remote), in whole requests. On a
         machine without chiplets there are no rows, and a warning."""
-        paths = {item.value: item.path for item in self.lowered.captured.inputs}
+        paths = self.lowered.captured.paths
         return data_frames.frame(memory_tables.placement_table(self.record, paths))
 
     @property

@@ -31,7 +31,7 @@ def batch_norm_pairs(graph: AtenGraph, module_at: ModuleAt | None = None) -> lis
     """Pairs of a layer with weights and a batch norm over its channels that is the only reader of the layer's result.
     Both are modules that run once, and nothing else reads their weights. If the modules are known, only pairs that can
     be folded."""
-    given = {each.value: each.path for each in graph.inputs}
+    given = graph.paths
     runs = Counter(node.origin.module for node in graph.nodes if node.op.startswith((*_WEIGHTED, _NORM)))
     readers = Counter(value for node in graph.nodes for value in node.operands)
     norms = [node for node in graph.nodes if node.op.startswith(_NORM)]

@@ -146,7 +146,14 @@ class Facts:
 
     def passes(self, kernel: ComputedFacts) -> int:
         """The most passes that a product of a kernel takes through the arrays: more than one for wide floats."""
-        return int(systolic.passes(kernel.scheduled.program, self.machine).max(initial=1))
+        return self._passes[kernel.name]
+
+    @functools.cached_property
+    def _passes(self) -> dict[str, int]:
+        return {
+            each.name: int(systolic.passes(each.scheduled.program, self.machine).max(initial=1))
+            for each in self.computed
+        }
 
     def cycles_of(self, kernels: Collection[KernelFacts]) -> int:
         """Cycles of kernels, with their launch overhead."""

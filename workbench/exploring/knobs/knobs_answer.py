@@ -196,7 +196,7 @@ def _axis(knob: Knob, values: Sequence[Value]) -> tuple[Value, ...]:
     if isinstance(values, str | bytes | bytearray | Mapping):
         raise no_list
     try:
-        plain: list[Any] = [plain_value(each) for each in list(values)]
+        plain: list[Any] = [plain_value(each) for each in values]
     except TypeError:  # also of an array without axes, which only looks like a list
         raise no_list from None
     for each in plain:

@@ -25,7 +25,7 @@ from workbench.exploring.knobs.knob import (
 from workbench.ground.argument_types import plain_value
 from workbench.ground.errors import BadOption, WorkbenchError
 from workbench.ir.kernel_names import by_full_names
-from workbench.lowering.fusion_options import rules_off
+from workbench.lowering.fusion_options import given_apart, rules_off
 from workbench.lowering.fusion_rules import SWITCHES
 from workbench.scheduling.user_mapping import UserMapping, mapping_of
 
@@ -130,9 +130,8 @@ class Turned(Generic[J]):
         return {rule: on for rule, on in self._of_kind(FUSION).items() if not isinstance(on, bool)}
 
     def _fusion(self, rules: Mapping[str, Value]) -> Any:
-        off = [name for name in SWITCHES if not rules.get(name, name not in rules_off(self.request.fusion))]
-        given = self.request.fusion
-        apart = given.get("apart", ()) if isinstance(given, Mapping) else () if given == "none" else given or ()
+        off_before, apart = rules_off(self.request.fusion), given_apart(self.request.fusion)
+        off = [name for name in SWITCHES if not rules.get(name, name not in off_before)]
         made = {name: list(values) for name, values in (("off", off), ("apart", apart)) if values}
         return made or None
 

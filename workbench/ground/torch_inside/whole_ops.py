@@ -19,6 +19,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple, cast
 from unittest import mock
 
+from workbench.ground.environment.this_thread import returning
 from workbench.ground.torch_inside.needs import takes
 from workbench.ground.torch_inside.operator_objects import ops_with_a_kernel_for
 
@@ -89,14 +90,16 @@ def quickly_kept_whole() -> Generator[None]:
         mock.patch.object(_utils, "_materialize_cpp_cia_ops", find_once),
         mock.patch.object(_utils, "_collect_all_valid_cia_ops_for_namespace", find),
         mock.patch.object(_program, "_override_composite_implicit_decomp", _kept_whole),
-        mock.patch.object(_unlift, "_ok_to_generate_guards_fn", lambda: False),
-        nullcontext() if _switches.functionalize_rng_ops else _without_random_states(),
+        mock.patch.object(_unlift, "_ok_to_generate_guards_fn", returning(False)),
+        _without_random_states(),
     ):
         yield
 
 
 def _without_random_states() -> AbstractContextManager[object]:
-    return mock.patch.object(_random.PhiloxStateTracker, "reset", lambda: None)
+    if _switches.functionalize_rng_ops:
+        return nullcontext()
+    return mock.patch.object(_random.PhiloxStateTracker, "reset", returning(None))
 
 
 @contextmanager

@@ -182,11 +182,11 @@ class PassesLook(Look):
         its rows in the lab's lists, from 1 on."""
         if place is None:
             return diff_row("", [""], None)
-        known = {"rendered": trace.rendered_lines[text], "scheduled": trace.scheduled_lines[text]}
+        lists = {"rendered": trace.rendered_lines, "scheduled": trace.scheduled_lines} if self._launched else {}
         rows = {
-            name: self._starts[name][trace.kernel.kernel] + lines[place]
-            for name, lines in known.items()
-            if self._launched and place in lines
+            name: self._starts[name][trace.kernel.kernel] + lines[text][place]
+            for name, lines in lists.items()
+            if place in lines[text]
         }
         data = joined(html(' data-{}="{}"', name, row) for name, row in rows.items())
         attributes = html(' tabindex="0"') + data if rows else data

@@ -110,7 +110,8 @@ def _triangle(keep: str) -> Callable[..., Ref]:
 
 
 def one_hot(b: Builder, x: Ref, classes: int = -1) -> Ref | None:
-    """None without a number of classes: the shape of a kernel's result cannot depend on data."""
+    """Compares each element with every class; None without a number of classes, since a kernel's result cannot have a
+    shape that depends on data."""
     if classes < 1:
         return None
     named = counted(b, classes, b.dtype(x))

@@ -24,7 +24,7 @@ from workbench.mlir.bindings import (
 )
 from workbench.mlir.context import operations
 from workbench.mlir.dialect import SCRATCHPAD, SLOTS
-from workbench.mlir.memrefs import users_of
+from workbench.mlir.memrefs import uses_of
 from workbench.scheduling.extraction.evaluate import Evaluator, State, Step
 from workbench.scheduling.extraction.memref_boxes import Box
 
@@ -80,7 +80,7 @@ def buffers_at_once(module: ir.Module, machine: Machine) -> list[tuple[str, int]
             if op.name != "memref.alloc" or space_of(op.results[0]) != SCRATCHPAD:
                 continue
             size, slots = slot_bytes(op, machine)
-            for user in {ancestor_in(user, block) for user in users_of(op.results[0])}:
+            for user in {ancestor_in(user, block) for user, _ in uses_of(op.results[0])}:
                 if user.name in ("scf.for", "affine.for") or user.name.startswith("linalg."):
                     inside.setdefault(user, []).append((f"buf{number}", size * slots))
             number += 1

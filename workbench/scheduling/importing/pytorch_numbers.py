@@ -72,9 +72,9 @@ def _narrow(op: ir.Operation, widening: ir.Operation, number: ir.Attribute) -> t
     """
     kind, predicate = widening.operands[0].type, integer(op, "predicate")
     if isinstance(kind, ir.FloatType):
-        same_body = widening.block == op.block  # a cast by the user is in another body
-        with op.location:
-            return (ir.FloatAttr.get(kind, ir.FloatAttr(number).value), predicate) if same_body else None
+        if widening.block != op.block:  # a cast by the user is in another body
+            return None
+        return ir.FloatAttr.get(kind, ir.FloatAttr(number).value, op.location), predicate
     if not isinstance(kind, ir.IntegerType):
         return None
     value, half, signed = ir.IntegerAttr(number).value, 1 << (kind.width - 1), widening.name == "arith.extsi"

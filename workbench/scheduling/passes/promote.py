@@ -41,7 +41,7 @@ from workbench.mlir.indexed_moves import accesses_in
 from workbench.mlir.instruction_forms import access_of
 from workbench.mlir.linalg_loops import role_of
 from workbench.mlir.linalg_ops import linalg_ops, passed_through
-from workbench.mlir.memrefs import full_shape, mixed_shape, replace, root_of, subview, users_of
+from workbench.mlir.memrefs import full_shape, mixed_shape, replace, root_of, subview, uses_of
 from workbench.mlir.named_dims import keep_id
 from workbench.scheduling.passes.kernel_pass import KernelPass
 from workbench.scheduling.passes.padded_views import load, with_all_axes
@@ -131,7 +131,7 @@ class _Promoter:
             value = op.results[0]
             if space_of(value) != DRAM:
                 continue
-            moved = any(role_of(user) == "contraction" or accesses_in(user) for user in _linalg_users(value))
+            moved = any(role_of(user) == "contraction" or accesses_in(user) for user, _ in _linalg_uses(value))
             slots = self.buffers if moved else 1
             with ir.InsertionPoint(op), op.location:
                 tile = self.buffer(value, op.block, slots)
@@ -267,18 +267,11 @@ def _is_written_by_tiles(result: Value, copied: ir.Operation) -> bool:
         op = use.owner.operation
         if op == copied:
             continue
-        part = op.results[0] if op.name == "memref.subview" else result
-        users = _linalg_users(part) if op.name == "memref.subview" else [op]
-        if not all(user.name.startswith("linalg.") and user.name != "linalg.copy" for user in users):
+        users = _linalg_uses(op.results[0]) if op.name == "memref.subview" else [(op, use.operand_number)]
+        if not all(user.name.startswith("linalg.") and user.name != "linalg.copy" for user, _ in users):
             return False
-        written = written or _is_written(part)
+        written = written or any(access_of(user, place) != Access.READ for user, place in users)
     return written
-
-
-def _is_written(part: Value) -> bool:
-    """True if a linalg op has this memref as an output; an input of the kernel that is a result too is only read."""
-    uses = [(use.owner.operation, use.operand_number) for use in part.uses]
-    return any(op.name.startswith("linalg.") and access_of(op, place) != Access.READ for op, place in uses)
 
 
 def _same_part(view: Value, whole: Value, other: Value) -> Value:
@@ -293,6 +286,6 @@ def _same_part(view: Value, whole: Value, other: Value) -> Value:
     return subview(source, offsets, sizes, dropped, [int(str(each)) for each in steps])
 
 
-def _linalg_users(value: Value) -> list[ir.Operation]:
-    """The linalg ops that use a memref or a view of it."""
-    return [op for op in users_of(value) if op.name.startswith("linalg.")]
+def _linalg_uses(value: Value) -> list[tuple[ir.Operation, int]]:
+    """The linalg ops that use a memref or a view of it, each with the number of the operand."""
+    return [(op, place) for op, place in uses_of(value) if op.name.startswith("linalg.")]

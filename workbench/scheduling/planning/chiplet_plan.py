@@ -16,7 +16,7 @@ def planned(
     lowered: KernelGraph, scheduled: ScheduledProgram, machine: Machine, wanted: Mapping[str, int | str] | None
 ) -> ScheduledProgram:
     """The program with the plan `wanted`: for each named tensor, a chiplet or a policy; None is no plan."""
-    paths = {given.value: given.path for given in lowered.captured.inputs}
+    paths = lowered.captured.paths
     found = [Placement(each.value, paths.get(each.value, "")) for each in scheduled.launches.storages if each.bytes]
     by_name = {each.value: each for each in found} | {each.path: each for each in found if each.path}
     chosen = dict[str, Placement]()

@@ -64,7 +64,7 @@ def _served_arguments(program: TileProgram, served: Mask) -> frozenset[int]:
 
 def _candidates(lowered: KernelGraph, scheduled: ScheduledProgram) -> Iterator[Residence]:
     """Every tensor in DRAM with its savings, or with the reason why it cannot be resident; none is resident yet."""
-    paths = {given.value: given.path for given in lowered.captured.inputs}
+    paths = lowered.captured.paths
     launches = _Launches.of(scheduled)
     for storage in scheduled.launches.storages:
         uses = launches.uses(storage)

@@ -67,7 +67,7 @@ def _folded(facts: Facts, kernel: KernelFacts) -> Remedy | None:
     The image is then padded and laid out anew for each row or column of the window. None if these copies would take
     longer than the arrays save. The saving is not predicted; `tried()` measures it.
     """
-    given = {each.value: each.path for each in facts.lowered.captured.inputs}
+    given = facts.lowered.captured.paths
     convolutions = [
         node
         for node in facts.lowered.captured.nodes

@@ -23,7 +23,7 @@ from workbench.explaining.findings.longer_rows import another_axis_innermost, st
 from workbench.explaining.findings.mapping_remedies import wider_tile
 from workbench.explaining.findings.run_facts import bytes_of
 from workbench.explaining.findings.source_changes import CHANNELS_LAST, call_of
-from workbench.ir import ScheduledKernel, TensorType
+from workbench.ir import TensorType
 
 _OF_MODULES = "model.to(memory_format=torch.channels_last), and the images too"
 _OF_FUNCTIONS = "x.to(memory_format=torch.channels_last) of each image"
@@ -66,7 +66,7 @@ def channels_outermost(facts: Facts) -> Iterator[Finding]:
     for kernel in facts.computed:
         of = [images[value] for launch in kernel.launches for value in launch.arguments if value in images]
         if of and "g" in kernel.scheduled.dims:
-            lost -= _longer_of_groups(facts, kernel, kernel.scheduled)
+            lost -= _longer_of_groups(facts, kernel)
         elif of:
             saved = _saved_by_rows(facts, kernel, of) + _saved_by_lanes(facts, kernel, of)
             lost += min(saved, 0) if _channels_apart(kernel) else saved
@@ -167,7 +167,7 @@ def _channels_apart(kernel: ComputedFacts) -> bool:
 def _saved_by_lanes(facts: Facts, kernel: ComputedFacts, images: list[TensorType]) -> int:
     """The cycles that vector passes would save or lose if their lanes were along the channels."""
     lanes = facts.machine.vector.lanes
-    size = max(kernel.scheduled.program.arguments[-1].element_bytes, 1) if kernel.scheduled else 1
+    size = max(kernel.scheduled.program.arguments[-1].element_bytes, 1)
     channels = _rows(images)[1] // size
     after = channels / (-(-channels // lanes) * lanes)
     return round(kernel.part("vector") * (1 - kernel.filled_lanes(lanes) / after))
@@ -183,11 +183,11 @@ def _has_modules(facts: Facts) -> bool:
     return any(given.kind == "parameter" for given in facts.lowered.captured.inputs)
 
 
-def _longer_of_groups(facts: Facts, kernel: ComputedFacts, made: ScheduledKernel) -> int:
+def _longer_of_groups(facts: Facts, kernel: ComputedFacts) -> int:
     """The cycles that transfers would lose with the channels innermost if there are several groups.
 
     A tile holds one group, so a row is then the channels of a group."""
-    use = facts.memory_use
+    use, made = facts.memory_use, kernel.scheduled
     row = max(made.dims.get("ic", 1), made.dims.get("oc", 1)) * made.program.arguments[-1].element_bytes
     spans = [span for span in kernel.showing(*_TRANSFERS) if use.stretch[span] > row]
     on_path = np.array([kernel.path_of(span, *_TRANSFERS) for span in spans])

@@ -49,7 +49,7 @@ def _needed(facts: Facts) -> Iterator[str]:
 
 
 def _stored(facts: Facts, kernel: ComputedFacts) -> Iterator[tuple[int, int, str]]:
-    """All that the launches of a kernel write: the launch, the argument and its value."""
+    """Yields each value that a launch of the kernel writes, with the number of the launch and of the argument."""
     for place, launch in enumerate(facts.scheduled.launches.launches):
         if launch.kernel == kernel.name:
             for number, argument in enumerate(kernel.scheduled.program.arguments):

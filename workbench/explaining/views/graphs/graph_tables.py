@@ -47,7 +47,7 @@ def saved_table(graph: AtenGraph) -> Table:
     """One row a tensor that is kept from the forward to the backward pass, with the call that makes it, or the path of
     an input."""
     makers = {value: node for node in graph.nodes for value in node.results}
-    paths = {item.value: item.path for item in graph.inputs}
+    paths = graph.paths
 
     def row(value: str) -> tuple[Cell, ...]:
         kind, maker = graph.types[value], makers.get(value)

@@ -71,9 +71,9 @@ class Module:
 def captured_tree(graph: AtenGraph, lowered: KernelGraph | None = None, spent: Spent | None = None) -> Module:
     """The captured calls by module."""
     titles, modules, kernels_of = Titles(graph), _modules_of(graph), dict[str, dict[str, None]]()
-    for item in lowered.nodes if lowered else ():
-        if item.kernel:
-            for name in lowered.together(item.parent) if lowered else ():
+    if lowered:
+        for item in lowered.nodes:
+            for name in lowered.together(item.parent) if item.kernel else ():
                 kernels_of.setdefault(name, {})[item.kernel] = None
 
     def leaf(node: Node) -> Leaf:
@@ -104,8 +104,8 @@ def lowered_tree(lowered: KernelGraph, spent: Spent | None = None) -> Module:
     def leaf(name: str, nodes: tuple[str, ...]) -> Leaf:
         names = dict.fromkeys(name for node in nodes for name in behind[node])
         mine = [captured[name] for name in names if name in captured]
-        module, calls = common_module([modules[node.name] for node in mine]), ((each.name, each.op) for each in mine)
-        called = tuple((node, short_op(op)) for node, op in calls)
+        module = common_module([modules[node.name] for node in mine])
+        called = tuple((node.name, short_op(node.op)) for node in mine)
         cost = spent.kernels.get(name, Cost()) if spent else Cost()
         return Leaf(module, name, titles[name], name, called, place(mine[0]) if mine else "", (name,), cost)
 

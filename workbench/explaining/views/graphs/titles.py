@@ -147,6 +147,6 @@ def user_names(lowered: KernelGraph) -> Mapping[str, str]:
 
     A view has the name of its base.
     """
-    paths = {item.value: item.path for item in lowered.captured.inputs}
+    paths = lowered.captured.paths
     base = lowered.bases
-    return {value: paths.get(base.get(value, value), base.get(value, value)) for value in lowered.types}
+    return {value: paths.get(of, of) for value in lowered.types for of in (base.get(value, value),)}

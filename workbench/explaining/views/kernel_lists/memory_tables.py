@@ -20,7 +20,7 @@ RESIDENCE_COLUMNS = (
 
 def layouts_table(lowered: KernelGraph) -> Table:
     """One row a tensor in DRAM with the order of its axes, outermost first."""
-    paths = _paths(lowered)
+    paths = lowered.captured.paths
     rows = tuple(
         (order.value, paths.get(order.value, ""), order.given.shape, order.axes, axes_of(order.given), order.why)
         for order in _orders(lowered)
@@ -30,7 +30,7 @@ def layouts_table(lowered: KernelGraph) -> Table:
 
 def storages_table(lowered: KernelGraph, scheduled: ScheduledProgram) -> Table:
     """One row a tensor in DRAM: its axes, its bytes without and with padding, its place and its lifetime."""
-    paths = _paths(lowered)
+    paths = lowered.captured.paths
 
     def row(each: Storage) -> tuple[Cell, ...]:
         kind, place = lowered.types[each.value], (each.bytes, each.address, each.first, each.last)
@@ -43,7 +43,7 @@ def storages_table(lowered: KernelGraph, scheduled: ScheduledProgram) -> Table:
 
 def layouts_text(lowered: KernelGraph) -> str:
     """The tensors with another order of axes than in PyTorch, and those that had to keep PyTorch's order."""
-    paths = _paths(lowered)
+    paths = lowered.captured.paths
     lines = [f"layout of tensors in DRAM: {laid_anew(lowered)}"]
     for order in lowered.layouts:
         if order.axes != axes_of(order.given) or order.kept:
@@ -64,11 +64,6 @@ def _orders(lowered: KernelGraph) -> Iterator[AxisOrder]:
     if not lowered.layouts:
         for value in lowered.storages:
             yield AxisOrder(value, axes_of(lowered.types[value]), lowered.types[value], AS_IN_PYTORCH)
-
-
-def _paths(lowered: KernelGraph) -> dict[str, str]:
-    """Input of the graph -> its name as the user would write it."""
-    return {item.value: item.path for item in lowered.captured.inputs}
 
 
 def placement_table(trace: Trace, paths: dict[str, str]) -> Table:

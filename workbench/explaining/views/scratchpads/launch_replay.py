@@ -49,7 +49,7 @@ class Place:
     bottom: int
     right: int
     tile: Tile | None
-    """None for a part of a tile that is read by itself, but never moved by itself."""
+    """The tile that is moved; None for a part of one that an instruction reads alone."""
 
 
 @dataclass(frozen=True, slots=True)

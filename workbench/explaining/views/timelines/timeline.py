@@ -242,8 +242,10 @@ def energy(trace: Trace) -> Table:
 
     A figure of the machine that nobody published is `assumed`, one that was chosen to meet a measurement `fitted`.
     """
-    each = ((spent.kernel, spent.unit, spent.kind, spent.count, spent.pj_each, spent.pj) for spent in energy_of(trace))
-    rows = tuple((*row, *_guessed(trace, (row[1], row[2]))) for row in each)
+    rows = tuple(
+        (each.kernel, each.unit, each.kind, each.count, each.pj_each, each.pj, *_guessed(trace, (each.unit, each.kind)))
+        for each in energy_of(trace)
+    )
     return Table(("kernel", "unit", "kind", "count", "pj_each", "pj", "assumed", "fitted"), rows)
 
 

@@ -1,7 +1,8 @@
 // One matmul on its systolic array, cycle by cycle. Times are cycles of the array's clock since the matmul's first
 // cycle.
 import { ArrayWalk } from "./array_data.js";
-import { TILE_LEFT, paintArray, paintArrayTiles } from "./array_paint.js";
+import { ARRAY_COLOURS, TILE_LEFT, paintArray, paintArrayTiles } from "./array_paint.js";
+import { coloursOf } from "./canvas.js";
 import {
   atEnd, button, clamped, element, factsOf, fillChoices, grouped, legendOf, oncePerFrame, onKeys, watchSize, watchTheme,
 } from "./common.js";
@@ -24,10 +25,12 @@ export function createArray(host, { link, signal, spans = () => [] }) {
   let playing = 0;
   let speed = ARRAY_SPEEDS[0];
 
+  let palette = null; // of the theme
   const paint = oncePerFrame(() => {
     if (!walk || !parts.body.clientWidth) return;
-    paintArray(parts.grid, root, walk, at);
-    paintArrayTiles(parts.tiles, parts.body, walk, at);
+    palette ??= coloursOf(root, ARRAY_COLOURS);
+    paintArray(parts.grid, palette, walk, at);
+    paintArrayTiles(parts.tiles, parts.body.clientWidth, palette, walk, at);
     tellCycle(parts, walk, at);
   }, signal);
 
@@ -129,7 +132,10 @@ export function createArray(host, { link, signal, spans = () => [] }) {
     signal,
   );
   watchSize(parts.body, paint, signal);
-  watchTheme(paint, signal);
+  watchTheme(() => {
+    palette = null;
+    paint();
+  }, signal);
   atEnd(signal, () => cancelAnimationFrame(playing));
   open();
   return { selected, shown: selected, go, get walk() { return walk; }, get at() { return at; } };

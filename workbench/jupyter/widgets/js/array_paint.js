@@ -1,6 +1,6 @@
 // Draws an array in one cycle, and its tiles over time.
 import { elementStates } from "./array_data.js";
-import { CANVAS_FONT, coloursOf, fillBox, frameBox, partsOf, sizedContext, writeText } from "./canvas.js";
+import { CANVAS_FONT, fillBox, frameBox, partsOf, sizedContext, writeText } from "./canvas.js";
 import { clamped, grouped } from "./common.js";
 
 const MOST_CELLS = 128; // a side; in larger arrays a cell stands for several elements
@@ -10,14 +10,13 @@ const TILE_ROW = 12;
 const MOST_TILE_ROWS = 12;
 const LINES_FROM = 6; // pixels of a cell, from which on lines separate the cells
 export const TILE_LEFT = 34;
-const ARRAY_COLOURS = ["raised", "k-LOAD", "k-MATMUL", "k-VECTOR", "k-STORE", "line", "soft", "ink"];
+export const ARRAY_COLOURS = ["raised", "k-LOAD", "k-MATMUL", "k-VECTOR", "k-STORE", "line", "soft", "ink"];
 
-export function paintArray(canvas, root, walk, cycle) {
+export function paintArray(canvas, palette, walk, cycle) {
   const { rows, wide } = walk.header;
   const scale = ARRAY_SIDE / Math.max(rows, wide);
   const [width, height] = [wide * scale, rows * scale];
   const context = sizedContext(canvas, width + 2 * GUTTER, height + 2);
-  const palette = coloursOf(root, ARRAY_COLOURS);
   const parts = ARRAY_COLOURS.slice(0, 4).map((name) => partsOf(palette[name])); // by the states of elements
   parts[1] = parts[1].map((each, place) => 0.35 * each + 0.65 * parts[0][place]);
   const block = Math.ceil(Math.max(rows, wide) / MOST_CELLS);
@@ -73,12 +72,10 @@ function paintGutters(context, walk, cycle, scale, width, palette) {
   }
 }
 
-export function paintArrayTiles(canvas, root, walk, cycle) {
-  const width = root.clientWidth;
+export function paintArrayTiles(canvas, width, palette, walk, cycle) {
   const shown = Math.min(walk.count, MOST_TILE_ROWS);
   const height = shown * TILE_ROW + 18;
   const context = sizedContext(canvas, width, height);
-  const palette = coloursOf(root, ARRAY_COLOURS);
   const { ink, soft } = palette;
   const now = walk.lastBegun(walk.enters, cycle);
   const first = clamped(now - Math.floor(shown / 2), 0, walk.count - shown);

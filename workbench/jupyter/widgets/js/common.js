@@ -201,7 +201,7 @@ export function watchSize(target, changed, signal) {
 /** Calls the function that `actions` has for a key: `{ ArrowLeft: () => ..., "Shift+F": ... }`. */
 export function onKeys(target, actions, signal) {
   const listen = (event) => {
-    if (event.defaultPrevented) return; // an inner element has used the key
+    if (event.defaultPrevented || event.metaKey) return; // used by an inner element, or the browser's
     const typing = event.target.matches?.("input, textarea, select");
     const plain = event.key.length > 1 ? event.key : event.key.toLowerCase();
     const held = [event.ctrlKey && "Ctrl", event.altKey && "Alt", event.shiftKey && "Shift"].filter(Boolean);

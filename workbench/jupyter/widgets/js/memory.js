@@ -78,7 +78,9 @@ class Memory {
     const pick = () => this.map.at >= 0 && this.map.pick(this.map.at);
     const slots = { ArrowUp: () => this.map.move(-1), ArrowDown: () => this.map.move(1), Enter: pick };
     onKeys(this.map.canvas, slots, this.signal);
-    onKeys(halves, { ArrowLeft: () => this.step(-1), ArrowRight: () => this.step(1), " ": acts.play }, this.signal);
+    const [back, on] = [() => this.step(-1), () => this.step(1)];
+    const times = { ArrowLeft: back, "Shift+ArrowLeft": back, ArrowRight: on, "Shift+ArrowRight": on, " ": acts.play };
+    onKeys(halves, times, this.signal);
   }
 
   async open() {
